@@ -1,0 +1,38 @@
+# The two ways a target is made here: unlatch_library (one a directory) and unlatch_test.
+include(GNUInstallDirs)
+
+add_library(unlatch_options INTERFACE)
+target_compile_features(unlatch_options INTERFACE cxx_std_20)
+target_compile_options(unlatch_options INTERFACE
+  $<BUILD_INTERFACE:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual>
+  $<BUILD_INTERFACE:$<$<BOOL:${UNLATCH_WERROR}>:-Werror>>)
+if(UNLATCH_SANITIZE)
+  target_compile_options(unlatch_options INTERFACE
+    -fsanitize=${UNLATCH_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(unlatch_options INTERFACE -fsanitize=${UNLATCH_SANITIZE})
+endif()
+
+# unlatch_library(name HEADERS ... SOURCES ... LINKS ... PRIVATE_LINKS ...)
+# makes the static library unlatch_<name>, alias unlatch::<name>.
+function(unlatch_library name)
+  cmake_parse_arguments(arg "" "" "HEADERS;SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
+  set(target unlatch_${name})
+  add_library(${target} STATIC)
+  add_library(unlatch::${name} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  target_sources(${target}
+    PRIVATE ${arg_SOURCES}
+    PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${arg_HEADERS})
+  target_link_libraries(${target} PUBLIC ${arg_LINKS} PRIVATE unlatch_options ${arg_PRIVATE_LINKS})
+  target_compile_features(${target} PUBLIC cxx_std_20)
+endfunction()
+
+# unlatch_test(name SOURCES ... LINKS ...) makes one GoogleTest binary and registers its tests.
+function(unlatch_test name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE unlatch_options ${arg_LINKS} GTest::gmock_main)
+  target_compile_definitions(${name} PRIVATE
+    UNLATCH_SOURCE_DIR="${PROJECT_SOURCE_DIR}" UNLATCH_PROGRAM="$<TARGET_FILE:unlatch>")
+  add_test(NAME ${name} COMMAND ${name})
+endfunction()

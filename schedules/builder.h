@@ -1,0 +1,96 @@
+// Builder: turns the programs of a schedule into a graph, or says which rules they break.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "schedules/schedule.h"
+
+namespace unlatch {
+
+/// Numbers the items of all programs as nodes (rank by rank, in program order), adds the edges of
+/// the mathematics and renumbers the nodes topologically. For one use.
+class Builder {
+ public:
+  explicit Builder(const Schedule& schedule);
+
+  /// Every broken rule; empty when build() succeeds.
+  std::vector<Violation> violations();
+  /// Throws Error with the first broken rule.
+  TaskGraph build();
+
+ private:
+  using Node = std::int32_t;
+  static constexpr Node none = -1;
+  struct NodeEdge {
+    Node from = none;
+    EdgeKind kind = EdgeKind::order;
+  };
+  using Item = Program::Item;
+
+  // Nodes and their index.
+  void make_lanes();
+  void make_nodes();
+  void add_node(const Item& item, Rank rank, int column);
+  void add_barrier_nodes();
+  bool in_range(const Item& item) const;
+  Node find(Op op, Stage k, MicroBatch i) const;
+  int lane_index(Rank rank, Engine engine) const;
+
+  // What the programs must hold, whatever their order (builder_checks.cpp).
+  void check_programs();
+  void check_work_of(Stage k);
+  bool check_backward_of(Stage k, MicroBatch i);
+  void check_partners();
+  void check_order_of(Rank rank);
+  void check_updates_of(Rank rank);
+  void report(std::string rule, const std::vector<Node>& nodes, std::string message);
+  Rank rank_of(Node node) const { return lanes_[tasks_[node].lane].rank; }
+  std::string place(Node node) const;
+
+  // Versions, flags and edges, walking each program once (builder.cpp).
+  bool prepare();
+  void derive_versions(Rank rank);
+  bool keeps_only_input(Stage k, MicroBatch i) const;
+  void add_edges_of(Rank rank);
+  void add_edges_into(Node node, const Item& item);
+  void add_data_edges(Node node);
+  void add_recompute_edges(Node node, bool beside);
+  void add_queue_edge(Node node, int capacity);
+  void add_barrier_edges();
+  void add_edge(Node from, EdgeKind kind) { edges_.push_back({from, kind}); }
+  Node output_of_forward(Stage k, MicroBatch i) const;
+  Node output_of_backward(Stage k, MicroBatch i) const;
+
+  // Topological order (builder_order.cpp).
+  bool number_nodes();
+  Node missing_for(Node node) const;
+  Violation deadlock() const;
+  TaskGraph assemble() const;
+
+  const Schedule& schedule_;
+  const Shape shape_;
+  std::vector<Violation> violations_;
+
+  std::vector<Lane> lanes_;
+  std::vector<std::array<int, 2>> lanes_of_rank_;  ///< compute, recompute
+  int control_lane_ = -1;
+
+  std::vector<Task> tasks_;                  ///< by node
+  std::vector<std::int32_t> columns_;        ///< by node: place in its program
+  std::vector<Node> first_node_;             ///< by rank, and one more for the barriers
+  std::array<std::vector<Node>, 12> index_;  ///< by op, at stage * all micro-batches + micro-batch
+
+  std::vector<std::uint32_t> first_edge_;  ///< by node, into edges_
+  std::vector<NodeEdge> edges_;
+  std::vector<Node> lane_end_;                     ///< newest node of each lane while walking
+  std::vector<std::vector<Node>> before_barrier_;  ///< what each barrier waits for
+  Node phase_ = none;                              ///< pending after(): the next node waits for it
+  int barriers_passed_ = 0;
+
+  std::vector<Node> order_;           ///< nodes in topological order
+  std::vector<std::int32_t> number_;  ///< by node: its place there; -1 while it has none
+};
+
+}  // namespace unlatch

@@ -1,0 +1,169 @@
+// DSP: each stage forwards one batch and, beside it, recomputes and backwards an older one.
+//
+// Xu, Huo and Huang, CVPR 2020 (arXiv 1909.02625), DSP(p_0..; m_0..). Breaks all three locks.
+// Local step i of stage k: F(k,i) beside R(k,i-m_k), then B(k,i-m_k). Forward staleness m_k,
+// weight staleness 0, 1+m_k inputs and one tape, one version. Queues towards stage k+1 hold
+// 1+p_k activations, those back 1+q_k gradients, q_k = m_k - m_{k+1} - p_k.
+#include <algorithm>
+
+#include "schedules/error.h"
+#include "schedules/schedules.h"
+
+namespace unlatch {
+namespace {
+
+class Dsp {
+ public:
+  Dsp(const Shape& shape, const Options& options)
+      : shape_(shape),
+        m_(options.list("staleness")),
+        queue_(options.is("form", "queue")),
+        bounded_(!options.is("queues", "unbounded")),
+        schedule_("dsp", shape) {
+    if (bounded_) p_ = options.list("queues");
+  }
+
+  Schedule make() {
+    for (const Stage k : up_to<Stage>(shape_.stages)) queue_ ? add_queue(k) : add_lockstep(k);
+    return std::move(schedule_);
+  }
+
+ private:
+  int m(Stage k) const { return m_[k.value]; }
+  int local_steps(Stage k) const { return shape_.batches + (shape_.drain ? m(k) : 0); }
+  int forward_capacity(Stage k) const { return bounded_ && queue_ ? 1 + p_[k.value] : unbounded; }
+  /// Of the gradient queue into stage k.
+  int backward_capacity(Stage k) const {
+    if (!bounded_ || !queue_) return unbounded;
+    return 1 + m(k) - m(k + 1) - p_[k.value];
+  }
+
+  /// Timestamp t: stage k is p_0 + .. + p_{k-1} steps behind stage 0.
+  void add_lockstep(Stage k) {
+    int behind = 0;
+    for (int j = 0; j < k.value; ++j) behind += p_[j];
+    int iterations = 0;
+    int offset = 0;
+    for (const Stage j : up_to<Stage>(shape_.stages)) {
+      iterations = std::max(iterations, offset + local_steps(j));
+      offset += p_[j.value];
+    }
+    for (int t = 0; t < iterations; ++t) {
+      add_step(k, t - behind);
+      schedule_.of(k).barrier().next_step();
+    }
+  }
+
+  void add_queue(Stage k) {
+    for (int i = 0; i < local_steps(k); ++i) {
+      add_step(k, i);
+      schedule_.of(k).next_step();
+    }
+  }
+
+  void add_step(Stage k, int i) {
+    if (i < 0 || i >= local_steps(k)) return;
+    Program& program = schedule_.of(k);
+    const bool forwards = i < shape_.batches;
+    const MicroBatch n{i - m(k)};
+    const bool replays = m(k) > 0 && n.value >= 0;
+    if (forwards) {
+      if (k > Stage{0}) program.pop_forward(k, {i});
+      replays ? program.forward_beside_recompute(k, {i}, n) : program.forward(k, {i});
+      if (k < shape_.last_stage()) program.push_forward(k, {i}, forward_capacity(k));
+    } else if (replays) {
+      program.recompute_alone(k, n);
+    }
+    if (n.value < 0) return;
+    if (k < shape_.last_stage()) program.pop_backward(k, n);
+    program.backward(k, n);
+    if (k > Stage{0}) program.push_backward(k, n, backward_capacity(k - 1));
+    program.update(k, n);
+  }
+
+  Shape shape_;
+  std::vector<int> m_;
+  std::vector<int> p_;
+  bool queue_;
+  bool bounded_;
+  Schedule schedule_;
+};
+
+void require_length(const std::vector<int>& list, std::string_view key, const Shape& shape) {
+  require(static_cast<int>(list.size()) == shape.stages,
+          "dsp: {} lists {} values, one for each of the {} stages is needed", key, list.size(),
+          shape.stages);
+  require(list.back() == 0, "dsp: {} of the last stage is {}, it must be 0", key, list.back());
+}
+
+void resolve(const Shape& shape, Options& options) {
+  if (options.find("staleness") == nullptr) {
+    std::vector<int> m;
+    for (int k = 0; k < shape.stages; ++k) m.push_back(2 * (shape.stages - 1 - k));
+    options.set("staleness", m);
+  }
+  const std::vector<int> m = options.list("staleness");
+  require_length(m, "staleness", shape);
+  for (int k = 0; k + 1 < shape.stages; ++k) {
+    require(m[k] >= m[k + 1],
+            "dsp: staleness must not grow along the stages; stage {} has {}, stage {} has {}", k,
+            m[k], k + 1, m[k + 1]);
+  }
+  if (options.find("queues") == nullptr) {
+    std::vector<int> p;
+    for (int k = 0; k + 1 < shape.stages; ++k) p.push_back(std::min(1, m[k] - m[k + 1]));
+    p.push_back(0);
+    options.set("queues", p);
+  }
+  if (options.is("queues", "unbounded")) {
+    require(options.is("form", "queue"),
+            "dsp: queues=unbounded needs form=queue; the lock-step "
+            "form takes its steps from p_k");
+    return;
+  }
+  const std::vector<int> p = options.list("queues");
+  require_length(p, "queues", shape);
+  for (int k = 0; k + 1 < shape.stages; ++k) {
+    require(p[k] <= m[k] - m[k + 1],
+            "dsp: q_{} = m_{} - m_{} - p_{} = {} - {} - {} = {} must not be negative", k, k, k + 1,
+            k, m[k], m[k + 1], p[k], m[k] - m[k + 1] - p[k]);
+  }
+}
+
+Promise promise(const Shape& shape, const Options& options) {
+  std::vector<int> staleness = options.list("staleness");
+  const bool recomputes = staleness.front() > 0;
+  for (int& m : staleness) m = std::min(m, shape.batches - 1);
+  const std::vector<int> zero(shape.stages, 0), one(shape.stages, 1);
+  std::vector<int> inputs = zero;
+  for (int k = 0; recomputes && k < shape.stages; ++k) inputs[k] = 1 + staleness[k];
+  return {staleness, zero, one, one, inputs};
+}
+
+}  // namespace
+
+Method dsp_method() {
+  return {.name = "dsp",
+          .title = "Diversely stale parameters",
+          .source = "Xu et al., CVPR 2020, arXiv 1909.02625",
+          .breaks = {.forward = true, .backward = true, .update = true},
+          .synchronous = false,
+          .uses_micro_batches = false,
+          .staleness = "m_k, by default 2(K-1-k)",
+          .memory = "1+m_k inputs + 1 tape, 1 version",
+          .keys = {{.name = "form",
+                    .words = {"queue", "lockstep"},
+                    .help = "queues between the stages, or a barrier a step"},
+                   {.name = "staleness",
+                    .type = Key::Type::per_stage,
+                    .help = "m_0/../m_{K-1}; default 2(K-1-k)"},
+                   {.name = "queues",
+                    .type = Key::Type::per_stage,
+                    .words = {"unbounded"},
+                    .help = "p_0/../p_{K-1} or unbounded; default min(1, m_k - m_{k+1})"}},
+          .resolve = resolve,
+          .make = [](const Shape& shape, const Options& o) { return Dsp(shape, o).make(); },
+          .promise = promise};
+}
+
+}  // namespace unlatch

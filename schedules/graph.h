@@ -1,0 +1,122 @@
+// TaskGraph: the immutable graph that the simulator and the executor both read.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <ranges>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "schedules/task.h"
+
+namespace unlatch {
+
+/// The size of a run. ranks * chunks == stages.
+struct Shape {
+  int stages = 4;
+  int chunks = 1;         ///< stages a rank
+  int micro_batches = 1;  ///< per batch; micro-batches are numbered over the whole run
+  int batches = 1;
+  /// false: each rank stops after its own local step batches-1 and leaves gradients in flight.
+  bool drain = true;
+
+  int ranks() const { return stages / chunks; }
+  int all_micro_batches() const { return micro_batches * batches; }
+  Stage last_stage() const { return {stages - 1}; }
+  friend bool operator==(const Shape&, const Shape&) = default;
+};
+
+/// Why one task waits for another. Decides the cause of idle time and the arrows of a trace.
+enum class EdgeKind : std::uint8_t {
+  order,       ///< predecessor on the same lane
+  activation,  ///< h_{k+1}(i) from stage k to k+1
+  gradient,    ///< g_{k+1}(i) from stage k+1 to k
+  local,       ///< tape, stored input or join between lanes of one rank
+  version,     ///< an update before a reader of its weights, or a reader before the next update
+  barrier,     ///< end of a lock-step iteration
+  phase,       ///< end of the forward phase before a backward (update lock)
+  queue,       ///< a pop frees the place that a push needs
+  beside,      ///< R starts together with this F; the only edge that waits for a start, not an end
+};
+
+/// An edge into a task: where it comes from and why, in 32 bits.
+class Edge {
+ public:
+  static constexpr int max_tasks = 1 << 28;
+  Edge() = default;
+  Edge(TaskId from, EdgeKind kind)
+      : bits_(static_cast<std::uint32_t>(from.value) | static_cast<std::uint32_t>(kind) << 28) {}
+  TaskId from() const { return {static_cast<std::int32_t>(bits_ & (max_tasks - 1))}; }
+  EdgeKind kind() const { return static_cast<EdgeKind>(bits_ >> 28); }
+  friend bool operator==(Edge, Edge) = default;
+
+ private:
+  std::uint32_t bits_ = 0;
+};
+
+/// Tasks in one topological order (every edge comes from a smaller id), edges in compressed rows.
+/// Immutable, hence safe to read from any number of threads, and may be run any number of times.
+class TaskGraph {
+ public:
+  struct Parts {
+    std::string schedule;         ///< canonical specification, for messages and file heads
+    double gradient_scale = 1.0;  ///< on gradients arriving at every stage but the last
+    Shape shape;
+    std::vector<Lane> lanes;
+    std::vector<Rank> rank_of_stage;
+    std::vector<Task> tasks;
+    std::vector<std::uint32_t> first_edge;  ///< size tasks + 1
+    std::vector<Edge> edges;
+  };
+  /// Takes the parts as they are; asserts the invariants (sizes, topological order).
+  explicit TaskGraph(Parts parts);
+
+  const std::string& schedule() const& { return parts_.schedule; }
+  const Shape& shape() const& { return parts_.shape; }
+  double gradient_scale() const { return parts_.gradient_scale; }
+  int size() const { return static_cast<int>(parts_.tasks.size()); }
+  int ranks() const { return parts_.shape.ranks(); }
+
+  std::span<const Task> tasks() const& { return parts_.tasks; }
+  std::span<const Task> tasks() const&& = delete;
+  const Task& task(TaskId id) const& { return parts_.tasks[id.value]; }
+  const Task& task(TaskId) const&& = delete;
+
+  /// The edges into a task, its lane predecessor (EdgeKind::order) first if it has one.
+  std::span<const Edge> edges_into(TaskId id) const& {
+    return {parts_.edges.data() + parts_.first_edge[id.value],
+            parts_.edges.data() + parts_.first_edge[id.value + 1]};
+  }
+  std::span<const Edge> edges_into(TaskId) const&& = delete;
+  std::span<const Edge> edges() const& { return parts_.edges; }
+  std::span<const Edge> edges() const&& = delete;
+
+  /// Sorted by rank, then engine, then boundary; control lanes last of their rank.
+  std::span<const Lane> lanes() const& { return parts_.lanes; }
+  std::span<const Lane> lanes() const&& = delete;
+  const Lane& lane(const Task& task) const& { return parts_.lanes[task.lane]; }
+  Rank rank(const Task& task) const { return parts_.lanes[task.lane].rank; }
+  Rank rank_of(Stage stage) const { return parts_.rank_of_stage[stage.value]; }
+
+  auto ids() const { return up_to<TaskId>(size()); }
+
+  /// Bytes held by the graph.
+  std::size_t memory_bytes() const;
+
+ private:
+  Parts parts_;
+};
+
+/// The batch a task works for.
+inline int batch_of(const TaskGraph& graph, const Task& task) {
+  return task.micro_batch.value / graph.shape().micro_batches;
+}
+
+/// True when an edge carries data from one rank to another (activation or gradient).
+bool crosses_ranks(const TaskGraph& graph, Edge edge, const Task& to);
+
+/// The tasks of each lane, in the order that the lane runs them.
+std::vector<std::vector<TaskId>> tasks_by_lane(const TaskGraph& graph);
+
+}  // namespace unlatch

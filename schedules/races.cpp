@@ -1,0 +1,200 @@
+#include "schedules/races.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace unlatch {
+namespace {
+
+enum class Resource : std::uint8_t {
+  weights,
+  gradients,
+  statistics,
+  tape,
+  input,
+  activation,
+  error
+};
+
+std::string_view name(Resource resource) {
+  switch (resource) {
+    case Resource::weights:
+      return "weights";
+    case Resource::gradients:
+      return "weight gradient";
+    case Resource::statistics:
+      return "running statistics";
+    case Resource::tape:
+      return "tape";
+    case Resource::input:
+      return "stored input";
+    case Resource::activation:
+      return "activation";
+    case Resource::error:
+      return "gradient";
+  }
+  return "?";
+}
+
+class Detector {
+ public:
+  Detector(const TaskGraph& graph, int limit)
+      : graph_(graph), limit_(limit), lanes_(graph.lanes().size()), clock_(lanes_) {
+    last_use_.assign(graph.size(), -1);
+    for (const TaskId id : graph.ids()) {
+      for (const Edge edge : graph.edges_into(id)) last_use_[edge.from().value] = id.value;
+    }
+  }
+
+  std::vector<Violation> run() {
+    for (const TaskId id : graph_.ids()) {
+      advance(id);
+      touch(id);
+      release(id);
+      if (static_cast<int>(found_.size()) >= limit_) break;
+    }
+    return found_;
+  }
+
+ private:
+  using Clock = std::vector<std::int32_t>;  ///< by lane: tasks known to be done, counted
+  struct History {
+    TaskId writer;
+    std::int32_t writer_count = 0;                         ///< 0: nobody yet
+    std::vector<std::pair<TaskId, std::int32_t>> readers;  ///< newest of each lane since the write
+  };
+
+  /// The clock of a task is the maximum over what it waits for, and itself.
+  void advance(TaskId id) {
+    const int lane = graph_.task(id).lane;
+    Clock& clock = clock_[lane];
+    clock.resize(lanes_, 0);
+    for (const Edge edge : graph_.edges_into(id)) {
+      // R beside F is ordered behind what F waits for, which its own edges repeat, not behind F.
+      if (edge.kind() == EdgeKind::beside || edge.kind() == EdgeKind::order) continue;
+      const auto found = kept_.find(edge.from().value);
+      if (found == kept_.end()) continue;
+      for (std::size_t l = 0; l < lanes_; ++l) clock[l] = std::max(clock[l], found->second[l]);
+    }
+    count_[id.value] = ++clock[lane];
+    if (last_use_[id.value] >= 0) kept_.emplace(id.value, clock);
+  }
+
+  void release(TaskId id) {
+    for (const Edge edge : graph_.edges_into(id)) {
+      if (last_use_[edge.from().value] == id.value) kept_.erase(edge.from().value);
+    }
+  }
+
+  void touch(TaskId id) {
+    const Task& task = graph_.task(id);
+    const auto key_one = [&](Stage k) { return std::int64_t{k.value} << 32; };
+    const auto key = [&](Stage k) { return key_one(k) | task.micro_batch.value; };
+    const Stage k = task.stage;
+    switch (task.op) {
+      case Op::forward:
+        read(id, Resource::weights, key_one(k));
+        write(id, Resource::statistics, key_one(k));
+        if (k > Stage{0}) read(id, Resource::activation, key(k - 1));
+        write(id, Resource::activation, key(k));
+        write(id, task.has(replayed) ? Resource::input : Resource::tape, key(k));
+        break;
+      case Op::recompute:
+        read(id, Resource::weights, key_one(k));
+        read(id, Resource::input, key(k));
+        write(id, Resource::tape, key(k));
+        break;
+      case Op::backward:
+      case Op::backward_input:
+        read_weights(id, task);
+        read(id, Resource::tape, key(k));
+        if (k < graph_.shape().last_stage()) read(id, Resource::error, key(k + 1));
+        write(id, Resource::error, key(k));
+        if (task.op == Op::backward) write(id, Resource::gradients, key_one(k));
+        break;
+      case Op::backward_weight:
+        read(id, Resource::tape, key(k));
+        write(id, Resource::gradients, key_one(k));
+        break;
+      case Op::update:
+        write(id, Resource::weights, key_one(k));
+        write(id, Resource::gradients, key_one(k));
+        if (task.has(keeps_old)) stashed_[key_one(k) | task.version] = id;
+        break;
+      default:
+        break;
+    }
+  }
+
+  /// A version in the stash is written by nobody any more, but must have been put there.
+  void read_weights(TaskId id, const Task& task) {
+    const auto stashed = stashed_.find((std::int64_t{task.stage.value} << 32) | task.version);
+    if (stashed == stashed_.end()) {
+      read(id, Resource::weights, std::int64_t{task.stage.value} << 32);
+    } else {
+      require_before(stashed->second, count_[stashed->second.value], id, Resource::weights);
+    }
+  }
+
+  void read(TaskId id, Resource resource, std::int64_t key) {
+    History& history = history_of(resource, key);
+    if (history.writer_count > 0)
+      require_before(history.writer, history.writer_count, id, resource);
+    for (auto& reader : history.readers) {
+      if (graph_.task(reader.first).lane == graph_.task(id).lane) {
+        reader = {id, count_[id.value]};
+        return;
+      }
+    }
+    history.readers.emplace_back(id, count_[id.value]);
+  }
+
+  void write(TaskId id, Resource resource, std::int64_t key) {
+    History& history = history_of(resource, key);
+    if (history.writer_count > 0)
+      require_before(history.writer, history.writer_count, id, resource);
+    for (const auto& [reader, count] : history.readers) require_before(reader, count, id, resource);
+    history.readers.clear();
+    history.writer = id;
+    history.writer_count = count_[id.value];
+  }
+
+  void require_before(TaskId earlier, std::int32_t count, TaskId later, Resource resource) {
+    const Task& a = graph_.task(earlier);
+    const Task& b = graph_.task(later);
+    if (clock_[b.lane][a.lane] >= count) return;
+    Violation violation{"race", {label(a), label(b)}, graph_.rank(b).value, -1, ""};
+    violation.message = fmt::format(
+        "race: {} and {} touch the {} of stage {} and nothing orders them (ranks {} and {}, lanes "
+        "{} and {})",
+        label(a), label(b), name(resource), b.stage.value, graph_.rank(a).value,
+        graph_.rank(b).value, unlatch::name(graph_.lane(a).engine),
+        unlatch::name(graph_.lane(b).engine));
+    found_.push_back(std::move(violation));
+  }
+
+  History& history_of(Resource resource, std::int64_t key) {
+    return history_[static_cast<int>(resource)][key];
+  }
+
+  const TaskGraph& graph_;
+  const int limit_;
+  const std::size_t lanes_;
+  std::vector<Clock> clock_;                      ///< of the newest task of each lane
+  std::unordered_map<std::int32_t, Clock> kept_;  ///< of tasks that others still wait for
+  std::vector<std::int32_t> last_use_;            ///< by task: the last that waits for it
+  std::unordered_map<std::int32_t, std::int32_t> count_;
+  std::unordered_map<std::int64_t, TaskId> stashed_;  ///< stage and version -> U that kept it
+  std::unordered_map<std::int64_t, History> history_[7];
+  std::vector<Violation> found_;
+};
+
+}  // namespace
+
+std::vector<Violation> races(const TaskGraph& graph, int limit) {
+  return Detector(graph, limit).run();
+}
+
+}  // namespace unlatch

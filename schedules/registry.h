@@ -1,0 +1,102 @@
+// The catalogue: every schedule by name, with its source, keys and promises.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "schedules/schedule.h"
+
+namespace unlatch {
+
+/// The value of a schedule's key: a word, a number, or a list of one whole number a stage.
+using OptionValue = std::variant<std::string, double, std::vector<int>>;
+
+/// The keys of one schedule, each with its resolved value, in the order of the catalogue.
+class Options {
+ public:
+  void set(std::string key, OptionValue value);
+  bool is(std::string_view key, std::string_view word) const;
+  const std::string& word(std::string_view key) const;
+  double number(std::string_view key) const;
+  const std::vector<int>& list(std::string_view key) const;
+  const OptionValue* find(std::string_view key) const;
+  const std::vector<std::pair<std::string, OptionValue>>& all() const& { return values_; }
+
+ private:
+  std::vector<std::pair<std::string, OptionValue>> values_;
+};
+
+/// What a schedule keeps to in the steady state; checked against the graph by every_schedule_test.
+struct Promise {
+  std::vector<int> forward_staleness;  ///< per stage, in updates
+  std::vector<int> weight_staleness;   ///< per stage, in updates
+  std::vector<int> weight_versions;    ///< per stage, most alive at once
+  std::vector<int> activations;        ///< per stage, most tapes alive at once
+  std::vector<int> inputs;             ///< per stage, most stored inputs alive at once
+};
+
+/// One key that a specification may set.
+struct Key {
+  std::string_view name;
+  enum class Type { word, number, per_stage } type = Type::word;
+  std::vector<std::string_view> words =
+      {};                      ///< valid words, the default first; per_stage: extra words
+  double default_number = 0;   ///< numbers only
+  std::string_view help = {};  ///< one line for the catalogue
+};
+
+/// Which locks of back-propagation a method opens.
+struct Locks {
+  bool forward = false, backward = false, update = false;
+};
+
+struct Method {
+  std::string_view name;
+  std::string_view title;   ///< "Diversely stale parameters"
+  std::string_view source;  ///< paper and place
+  Locks breaks;
+  bool synchronous = true;
+  bool uses_micro_batches = false;  ///< else a batch runs in one piece, whatever M was asked
+  std::string_view staleness;       ///< formula of the forward staleness of stage k
+  std::string_view memory;          ///< formula of what rank k keeps
+  std::vector<Key> keys;
+  /// Fills defaults that depend on the shape and checks combinations; throws Error.
+  std::function<void(const Shape&, Options&)> resolve;
+  std::function<Schedule(const Shape&, const Options&)> make;
+  std::function<Promise(const Shape&, const Options&)> promise;
+};
+
+/// All methods, in the order of the catalogue.
+const std::vector<Method>& methods();
+/// Throws Error that lists the closest names.
+const Method& find_method(std::string_view name);
+
+/// A schedule as somebody asked for it: NAME[:key=value[,key=value...]].
+class ScheduleSpec {
+ public:
+  /// Throws Error for an unknown name, key or value, with the closest valid ones.
+  static ScheduleSpec parse(std::string_view text);
+
+  const Method& method() const { return *method_; }
+  /// The shape it really runs: micro_batches is 1 for a method without micro-batches.
+  Shape effective(Shape shape) const;
+  /// Every key with its resolved value for this shape.
+  Options options(const Shape& shape) const;
+  /// The programs; Schedule::build() makes the graph. Takes the effective shape itself.
+  Schedule make(const Shape& shape) const;
+  Promise promise(const Shape& shape) const;
+  /// As given, blanks removed: what heads and file names show.
+  const std::string& text() const { return text_; }
+
+ private:
+  const Method* method_ = nullptr;
+  std::string text_;
+  std::vector<std::pair<std::string, std::string>> given_;
+};
+
+}  // namespace unlatch
