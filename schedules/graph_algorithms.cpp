@@ -8,7 +8,7 @@
 #include <boost/graph/transitive_reduction.hpp>
 #include <boost/property_map/function_property_map.hpp>
 #include <limits>
-#include <map>
+#include <utility>
 
 #include "schedules/error.h"
 #include "schedules/wait_graph.h"
@@ -48,28 +48,43 @@ struct TaskRows {
   }
 };
 
-/// The shortest way from `start` back to itself inside one component; empty if none.
-std::vector<int> cycle_through(int start, const CopiedRows& rows,
-                               const std::vector<int>& component) {
-  std::map<int, int> came_from;
-  std::vector<int> queue{start};
-  for (std::size_t head = 0; head < queue.size(); ++head) {
-    const int v = queue[head];
-    for (int j = 0; j < rows.degree(v); ++j) {
-      const int u = rows.target(v, j);
-      if (component[u] != component[start]) continue;
-      if (u == start) {
-        std::vector<int> cycle;
-        for (int w = v; w != start; w = came_from[w]) cycle.push_back(w);
-        cycle.push_back(start);
-        std::reverse(cycle.begin(), cycle.end());
-        return cycle;
+/// Breadth-first searches for the shortest way from a node back to itself.
+class CycleSearch {
+ public:
+  CycleSearch(const CopiedRows& rows, const std::vector<int>& component)
+      : rows_(rows), component_(component), came_from_(rows.size()), seen_in_(rows.size(), -1) {}
+
+  /// Inside the component of `start`; empty if there is none.
+  std::vector<int> through(int start) {
+    std::vector<int> queue{start};
+    for (std::size_t head = 0; head < queue.size(); ++head) {
+      const int v = queue[head];
+      for (int j = 0; j < rows_.degree(v); ++j) {
+        const int u = rows_.target(v, j);
+        if (component_[u] != component_[start]) continue;
+        if (u == start) return way_back(start, v);
+        if (std::exchange(seen_in_[u], start) == start) continue;
+        came_from_[u] = v;
+        queue.push_back(u);
       }
-      if (came_from.emplace(u, v).second) queue.push_back(u);
     }
+    return {};
   }
-  return {};
-}
+
+ private:
+  std::vector<int> way_back(int start, int end) const {
+    std::vector<int> cycle;
+    for (int v = end; v != start; v = came_from_[v]) cycle.push_back(v);
+    cycle.push_back(start);
+    std::reverse(cycle.begin(), cycle.end());
+    return cycle;
+  }
+
+  const CopiedRows& rows_;
+  const std::vector<int>& component_;
+  std::vector<int> came_from_;
+  std::vector<int> seen_in_;  ///< the start of the search that saw a node last
+};
 
 }  // namespace
 
@@ -85,17 +100,17 @@ std::vector<int> shortest_cycle(int nodes, const Predecessors& predecessors) {
   for (int c = 0; c < components; ++c) {
     if (sizes[c] > 1 && (smallest < 0 || sizes[c] < sizes[smallest])) smallest = c;
   }
-  // A single node that waits for itself is a component of its own.
+  // A single node that waits for itself is a component of its own, hence the case smallest < 0.
+  CycleSearch search(rows, component);
   std::vector<int> best;
-  const std::int64_t budget = 20'000'000;  // node visits; keeps a knot of a million tasks quick
-  const int starts =
-      smallest < 0 ? nodes
-                   : static_cast<int>(std::clamp<std::int64_t>(budget / sizes[smallest], 1, 1000));
-  int tried = 0;
+  const std::int64_t budget = 2'000'000;  // node visits; keeps a knot of a million tasks quick
+  const std::int64_t starts =
+      smallest < 0 ? nodes : std::clamp<std::int64_t>(budget / sizes[smallest], 1, 1000);
+  std::int64_t tried = 0;
   for (int v = 0; v < nodes && tried < starts; ++v) {
     if (smallest >= 0 && component[v] != smallest) continue;
     ++tried;
-    std::vector<int> cycle = cycle_through(v, rows, component);
+    std::vector<int> cycle = search.through(v);
     if (!cycle.empty() && (best.empty() || cycle.size() < best.size())) best = std::move(cycle);
   }
   return best;

@@ -1,0 +1,38 @@
+// DataFeed: a data set as the inputs and labels of micro-batches.
+#pragma once
+
+#include "exec/stage_module.h"
+#include "models/dataset.h"
+
+namespace unlatch::exec {
+
+/// Micro-batch i is part i % M of batch i / M, drawn by `order`. Inputs are normalised floats
+/// [samples, channels, height, width], targets int32 [samples]. `data` must outlive the feed.
+class DataFeed : public Feed {
+ public:
+  /// Throws Error unless the data fits the model and the batch size is a multiple of M.
+  DataFeed(const models::Dataset& data, const models::SampleShape& input, int batch_size,
+           int micro_batches, std::uint64_t seed);
+
+  Tensor input(MicroBatch i) override;
+  Tensor target(MicroBatch i) override;
+  int batches_per_epoch() const { return order_.batches_per_epoch(); }
+  int micro_batch_size() const { return size_; }
+
+ private:
+  std::vector<int> indices(MicroBatch i) const;
+
+  const models::Dataset& data_;
+  models::SampleShape input_;
+  int micro_batches_;
+  int size_;
+  models::BatchOrder order_;
+  BufferPool pool_;
+};
+
+/// Samples as one input tensor, and their labels as a target tensor.
+Tensor input_of(const models::Dataset& data, std::span<const int> samples,
+                const models::SampleShape& as, BufferPool& pool);
+Tensor target_of(const models::Dataset& data, std::span<const int> samples, BufferPool& pool);
+
+}  // namespace unlatch::exec

@@ -1,0 +1,164 @@
+#include "exec/dnn_stage.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "exec/dnn_chain.h"
+#include "exec/dnn_loss.h"
+#include "schedules/error.h"
+
+namespace unlatch::exec {
+namespace {
+
+struct DnnTape : StageModule::Tape {
+  Kept kept;
+};
+
+Tensor scaled(const Tensor& gradient, double scale, BufferPool& pool) {
+  Tensor result = pool.take(gradient.bytes());
+  const auto factor = static_cast<float>(scale);
+  std::ranges::transform(gradient.as<float>(), result.data<float>(),
+                         [factor](float g) { return factor * g; });
+  return result;
+}
+
+void append(std::vector<float>& all, const std::vector<float>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+/// The library's raw errors become ours; the executor adds the task.
+template <class F>
+auto named(const char* what, F f) {
+  try {
+    return f();
+  } catch (const dnnl::error& error) {
+    throw RunError(fmt::format("{}: oneDNN failed: {}", what, error.what()));
+  }
+}
+
+}  // namespace
+
+struct DnnStageModule::Parts {
+  Chain chain;
+  Reorder to_rows;  ///< of the logits, for the loss
+  Reorder from_rows;
+  std::vector<float> initial;
+  std::vector<float> statistics;
+  models::Optimizer<float> optimizer;
+  BufferPool pool;
+
+  Parts(Chain layers, std::vector<float> weights, std::vector<float> running,
+        const models::OptimizerSpec& spec)
+      : chain(std::move(layers)),
+        to_rows(chain.output().engine, chain.output().layout, rows(chain.output())),
+        from_rows(chain.output().engine, rows(chain.output()), chain.output().layout),
+        initial(std::move(weights)),
+        statistics(std::move(running)),
+        optimizer(spec, initial.size()) {}
+
+  static dnnl::memory::desc rows(const Place& place) {
+    return plain_layout(place.samples, place.shape);
+  }
+};
+
+DnnStageModule::DnnStageModule(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+DnnStageModule::~DnnStageModule() = default;
+
+Tensor DnnStageModule::initial_weights() const {
+  Tensor weights = parts_->pool.take(parts_->initial.size() * sizeof(float));
+  std::ranges::copy(parts_->initial, weights.data<float>());
+  return weights;
+}
+
+Tensor DnnStageModule::zero_gradient() const {
+  return parts_->pool.take_zeroed(parts_->initial.size() * sizeof(float));
+}
+
+Tensor DnnStageModule::forward(const Tensor& weights, const Tensor& input, Pass pass,
+                               std::unique_ptr<Tape>* tape, Workspace& workspace) {
+  return named("forward", [&] {
+    Call call(parts_->chain.input().engine, parts_->pool, workspace);
+    auto kept = tape == nullptr ? nullptr : std::make_unique<DnnTape>();
+    float* statistics = pass == Pass::normal ? parts_->statistics.data() : nullptr;
+    Flow output = parts_->chain.forward({weights.data<float>(), nullptr, statistics},
+                                        {input, false}, kept ? &kept->kept : nullptr, call);
+    if (tape != nullptr) *tape = std::move(kept);
+    return std::move(output.tensor);
+  });
+}
+
+Tensor DnnStageModule::backward(const Tensor& weights, const Tape& tape, const Tensor& gradient,
+                                double scale, bool wants_input_gradient, Tensor& weight_gradient,
+                                Workspace& workspace) {
+  return named("backward", [&] {
+    Call call(parts_->chain.input().engine, parts_->pool, workspace);
+    Flow flow{gradient, false};
+    if (scale != 1) flow = {scaled(gradient, scale, parts_->pool), true};
+    const Flat flat{weights.data<float>(), weight_gradient.data<float>(), nullptr};
+    return parts_->chain
+        .backward(flat, static_cast<const DnnTape&>(tape).kept, std::move(flow),
+                  wants_input_gradient, call)
+        .tensor;
+  });
+}
+
+Loss DnnStageModule::loss(const Tensor& output, const Tensor& target, double scale,
+                          Tensor* gradient, Workspace& workspace) {
+  return named("loss", [&] {
+    Call call(parts_->chain.input().engine, parts_->pool, workspace);
+    const Tensor logits = parts_->to_rows.moved(output, call);
+    Tensor rows = gradient == nullptr ? Tensor() : parts_->pool.take(logits.bytes());
+    const Loss result = softmax_cross_entropy(logits.as<float>(), target.as<std::int32_t>(), scale,
+                                              rows.as<float>());
+    if (gradient != nullptr) *gradient = parts_->from_rows.moved(std::move(rows), call);
+    return result;
+  });
+}
+
+void DnnStageModule::update(Tensor& weights, Tensor& gradient, double rate) {
+  parts_->optimizer.step(weights.as<float>(), gradient.as<float>(), rate);
+  std::ranges::fill(gradient.as<float>(), 0.0F);
+}
+
+std::span<float> DnnStageModule::statistics() { return parts_->statistics; }
+std::size_t DnnStageModule::output_bytes() const {
+  return parts_->chain.output().layout.get_size();
+}
+std::size_t DnnStageModule::parameters() const { return parts_->initial.size(); }
+
+std::vector<std::unique_ptr<DnnStageModule>> make_dnn_stages(
+    const models::Model& model, std::span<const models::StageRange> ranges, const DnnRun& run) {
+  require(run.micro_batch_size > 0, "model {}: a micro-batch holds {} samples; give at least 1",
+          model.name, run.micro_batch_size);
+  // Primitives remember for how many threads they were made.
+  const OneMathsThread one_thread;
+  Place place{dnnl::engine(dnnl::engine::kind::cpu, 0), Mode::training, run.micro_batch_size,
+              model.input, plain_layout(run.micro_batch_size, model.input)};
+  std::vector<std::unique_ptr<DnnStageModule>> stages;
+  int next = 0;
+  for (const models::StageRange& range : ranges) {
+    require(range.first == next && range.last >= range.first &&
+                range.last < static_cast<int>(model.layers.size()),
+            "model {}: a stage of layers {} to {} does not follow layer {}; stages are contiguous "
+            "and cover the model",
+            model.name, range.first, range.last, next - 1);
+    next = range.last + 1;
+    const std::span layers(model.layers.data() + range.first,
+                           static_cast<std::size_t>(range.layers()));
+    std::vector<float> weights;
+    std::vector<float> statistics;
+    for (int j = range.first; j <= range.last; ++j) {
+      append(weights, models::initial_weights(model, j, run.seed));
+      append(statistics, models::initial_statistics(model, j));
+    }
+    Chain chain(layers, place);
+    place = chain.output();
+    stages.emplace_back(new DnnStageModule(std::make_unique<DnnStageModule::Parts>(
+        std::move(chain), std::move(weights), std::move(statistics), run.optimizer)));
+  }
+  require(next == static_cast<int>(model.layers.size()),
+          "model {}: the stages cover {} of {} layers", model.name, next, model.layers.size());
+  return stages;
+}
+
+}  // namespace unlatch::exec

@@ -1,0 +1,60 @@
+// DnnStageModule: consecutive layers of a model as oneDNN primitives in float32.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "exec/stage_module.h"
+#include "models/model.h"
+#include "models/partition.h"
+
+namespace unlatch::exec {
+
+/// What the stages of one run have in common.
+struct DnnRun {
+  int micro_batch_size = 1;
+  models::OptimizerSpec optimizer = {};
+  std::uint64_t seed = 0;
+};
+
+/// A stage hands its output over in the layout its last layer prefers and the next stage takes it
+/// like that, so that the cut changes no bit of the result. Every call may come from any thread;
+/// updates of one stage, and its Pass::normal forwards, must not overlap each other.
+class DnnStageModule : public StageModule {
+ public:
+  ~DnnStageModule() override;
+
+  Tensor initial_weights() const override;
+  Tensor zero_gradient() const override;
+  Tensor forward(const Tensor& weights, const Tensor& input, Pass pass,
+                 std::unique_ptr<Tape>* tape, Workspace& workspace) override;
+  Tensor backward(const Tensor& weights, const Tape& tape, const Tensor& gradient, double scale,
+                  bool wants_input_gradient, Tensor& weight_gradient,
+                  Workspace& workspace) override;
+  Loss loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,
+            Workspace& workspace) override;
+  void update(Tensor& weights, Tensor& gradient, double rate) override;
+
+  /// Running mean and variance of the batch norms, as models::statistic_count() counts them. Not
+  /// while a forward runs.
+  std::span<float> statistics();
+  std::size_t output_bytes() const;  ///< of the tensor handed to the next stage
+  std::size_t parameters() const;
+
+ private:
+  struct Parts;
+  explicit DnnStageModule(std::unique_ptr<Parts> parts);
+  friend std::vector<std::unique_ptr<DnnStageModule>> make_dnn_stages(
+      const models::Model& model, std::span<const models::StageRange> ranges, const DnnRun& run);
+
+  std::unique_ptr<Parts> parts_;
+};
+
+/// All stages of a partition in order. Inputs of stage 0 are plain [samples, channels, height,
+/// width] floats, targets int32 labels. Creates every primitive (about 1 ms each).
+std::vector<std::unique_ptr<DnnStageModule>> make_dnn_stages(
+    const models::Model& model, std::span<const models::StageRange> ranges, const DnnRun& run);
+
+}  // namespace unlatch::exec

@@ -1,0 +1,37 @@
+// Numerics: a schedule run on the scalar chain by the threaded executor, every weight recorded.
+#pragma once
+
+#include <vector>
+
+#include "exec/cpu_backend.h"
+#include "exec/scalar_chain.h"
+#include "schedules/graph.h"
+
+namespace unlatch::exec {
+
+/// What the chain computes with; one x and y a micro-batch of the whole run.
+struct ChainProblem {
+  std::vector<double> weights = {};  ///< initial, w_0 first; at least one a stage
+  Activation activation = Activation::tanh;
+  std::vector<double> x = {};
+  std::vector<double> y = {};
+  double rate = 0.1;
+  models::OptimizerSpec optimizer = {};
+};
+
+struct ChainResult {
+  /// [weight][update]: after 0, 1, 2, .. updates of its stage.
+  std::vector<std::vector<double>> weights_by_update;
+  std::vector<double> losses;  ///< one a micro-batch, from the last stage's forward
+  std::vector<double> final;   ///< newest value of each weight
+};
+
+/// Runs the graph on a CpuBackend; consecutive weights go on a stage, sizes differing by at most
+/// 1, larger first. Throws Error when the lists do not fit the graph's shape.
+ChainResult run_chain(const TaskGraph& graph, const ChainProblem& problem,
+                      const CpuOptions& options = {});
+
+/// x(n) = sin(n+1), y(n) = 0.5 cos(n): the data of the golden traces.
+void fill_with_golden_data(ChainProblem& problem, int micro_batches);
+
+}  // namespace unlatch::exec

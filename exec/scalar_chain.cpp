@@ -1,0 +1,119 @@
+#include "exec/scalar_chain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "schedules/error.h"
+
+namespace unlatch::exec {
+namespace {
+
+/// Input and activation of each weight, as F saw them (decoupled.md section 13).
+struct ScalarTape : StageModule::Tape {
+  std::vector<double> h;
+  std::vector<double> a;
+};
+
+Tensor scalar(BufferPool& pool, double value) {
+  Tensor tensor = pool.take(sizeof(double));
+  *tensor.data<double>() = value;
+  return tensor;
+}
+
+Tensor doubles(BufferPool& pool, std::span<const double> values) {
+  Tensor tensor = pool.take(values.size_bytes());
+  std::ranges::copy(values, tensor.data<double>());
+  return tensor;
+}
+
+}  // namespace
+
+ScalarChainModule::ScalarChainModule(std::vector<double> weights, Activation activation,
+                                     const models::OptimizerSpec& optimizer)
+    : initial_(std::move(weights)), activation_(activation), optimizer_(optimizer, initial_.size()) {}
+
+Tensor ScalarChainModule::initial_weights() const { return doubles(pool_, initial_); }
+
+Tensor ScalarChainModule::zero_gradient() const {
+  return pool_.take_zeroed(initial_.size() * sizeof(double));
+}
+
+Tensor ScalarChainModule::forward(const Tensor& weights, const Tensor& input, Pass,
+                                  std::unique_ptr<Tape>* tape, Workspace&) {
+  auto kept = std::make_unique<ScalarTape>();
+  double h = *input.data<double>();
+  for (const double w : weights.as<double>()) {
+    const double a = activation_ == Activation::tanh ? std::tanh(w * h) : w * h;
+    kept->h.push_back(h);
+    kept->a.push_back(a);
+    h = a;
+  }
+  if (tape != nullptr) *tape = std::move(kept);
+  return scalar(pool_, h);
+}
+
+Tensor ScalarChainModule::backward(const Tensor& weights, const Tape& tape, const Tensor& gradient,
+                                   double scale, bool wants_input_gradient,
+                                   Tensor& weight_gradient, Workspace&) {
+  const auto& kept = static_cast<const ScalarTape&>(tape);
+  const std::span<double> sums = weight_gradient.as<double>();
+  const std::span<const double> w = weights.as<double>();
+  double g = scale * *gradient.data<double>();
+  for (std::size_t j = w.size(); j-- > 0;) {
+    const double a = kept.a[j];
+    const double slope = activation_ == Activation::tanh ? 1 - a * a : 1;
+    sums[j] += g * slope * kept.h[j];
+    g = g * slope * w[j];
+  }
+  return wants_input_gradient ? scalar(pool_, g) : Tensor();
+}
+
+Loss ScalarChainModule::loss(const Tensor& output, const Tensor& target, double scale,
+                             Tensor* gradient, Workspace&) {
+  const double difference = *output.data<double>() - *target.data<double>();
+  if (gradient != nullptr) *gradient = scalar(pool_, difference * scale);
+  return {.loss = 0.5 * difference * difference, .correct = 0, .samples = 1};
+}
+
+void ScalarChainModule::update(Tensor& weights, Tensor& gradient, double rate) {
+  optimizer_.step(weights.as<double>(), gradient.as<double>(), rate);
+  std::ranges::fill(gradient.as<double>(), 0.0);
+}
+
+std::vector<std::unique_ptr<StageModule>> scalar_chain_stages(
+    std::span<const double> weights, std::span<const int> sizes, Activation activation,
+    const models::OptimizerSpec& optimizer) {
+  std::vector<std::unique_ptr<StageModule>> stages;
+  std::size_t first = 0;
+  for (const int size : sizes) {
+    require(size > 0 && first + static_cast<std::size_t>(size) <= weights.size(),
+            "scalar chain: {} stages do not fit on {} weights; give every stage at least one",
+            sizes.size(), weights.size());
+    const auto slice = weights.subspan(first, static_cast<std::size_t>(size));
+    stages.push_back(std::make_unique<ScalarChainModule>(
+        std::vector<double>(slice.begin(), slice.end()), activation, optimizer));
+    first += static_cast<std::size_t>(size);
+  }
+  require(first == weights.size(), "scalar chain: the stages hold {} of {} weights", first,
+          weights.size());
+  return stages;
+}
+
+ScalarFeed::ScalarFeed(std::vector<double> x, std::vector<double> y)
+    : x_(std::move(x)), y_(std::move(y)) {
+  require(x_.size() == y_.size(),
+          "scalar chain: {} inputs and {} targets; give one of each a micro-batch", x_.size(),
+          y_.size());
+}
+
+Tensor ScalarFeed::input(MicroBatch i) { return at(x_, i); }
+Tensor ScalarFeed::target(MicroBatch i) { return at(y_, i); }
+
+Tensor ScalarFeed::at(const std::vector<double>& values, MicroBatch i) {
+  require(i.value >= 0 && static_cast<std::size_t>(i.value) < values.size(),
+          "scalar chain: micro-batch {} was asked for, the lists hold {}", i.value, values.size());
+  return scalar(pool_, values[static_cast<std::size_t>(i.value)]);
+}
+
+}  // namespace unlatch::exec

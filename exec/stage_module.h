@@ -1,0 +1,73 @@
+// StageModule: the mathematics of one stage, free of schedules; the seam to oneDNN and the chain.
+#pragma once
+
+#include <memory>
+
+#include "exec/tensor.h"
+#include "models/optimizer.h"
+#include "schedules/ids.h"
+
+namespace unlatch::exec {
+
+/// Memory a worker lends to one call at a time; grows as asked.
+class Workspace {
+ public:
+  std::byte* at_least(std::size_t bytes);
+
+ private:
+  Tensor buffer_;
+  BufferPool pool_;
+};
+
+/// What the last stage's forward finds out about one micro-batch.
+struct Loss {
+  double loss = 0;   ///< mean over the micro-batch
+  int correct = 0;   ///< samples whose largest logit is the label's; 0 for a regression
+  int samples = 0;
+};
+
+/// One stage. Weights come from outside, so that one module serves all versions. Calls for
+/// different lanes may overlap (F beside R); each then has its own workspace.
+class StageModule {
+ public:
+  /// What backward needs from forward; never the weights.
+  struct Tape {
+    virtual ~Tape() = default;
+  };
+  /// normal: training forward that owns the batch-norm running statistics.
+  /// replay: the same numbers again, statistics left alone.
+  enum class Pass { normal, replay };
+
+  virtual ~StageModule() = default;
+
+  /// Flat parameters of the stage's layers in order (see models::parameters()).
+  virtual Tensor initial_weights() const = 0;
+  /// A zeroed accumulator of the same size.
+  virtual Tensor zero_gradient() const = 0;
+
+  /// Output for an input. Keeps what backward needs in *tape if tape is not null.
+  virtual Tensor forward(const Tensor& weights, const Tensor& input, Pass pass,
+                         std::unique_ptr<Tape>* tape, Workspace& workspace) = 0;
+  /// Adds to the weight gradient and returns the gradient of the input (empty if not wanted).
+  /// `gradient` is that of the output; it is multiplied by `scale` before anything else.
+  virtual Tensor backward(const Tensor& weights, const Tape& tape, const Tensor& gradient,
+                          double scale, bool wants_input_gradient, Tensor& weight_gradient,
+                          Workspace& workspace) = 0;
+  /// Last stage only: loss of an output against the target; *gradient becomes its gradient times
+  /// `scale` (1/M, so that a batch uses its mean loss).
+  virtual Loss loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,
+                    Workspace& workspace) = 0;
+  /// One optimizer step on the weights in place; zeroes the gradient.
+  virtual void update(Tensor& weights, Tensor& gradient, double rate) = 0;
+};
+
+/// The data of a run: inputs for stage 0, targets for the last stage. Thread-safe and a function
+/// of the micro-batch alone.
+class Feed {
+ public:
+  virtual ~Feed() = default;
+  virtual Tensor input(MicroBatch i) = 0;
+  virtual Tensor target(MicroBatch i) = 0;
+};
+
+}  // namespace unlatch::exec

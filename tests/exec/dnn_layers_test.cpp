@@ -1,0 +1,167 @@
+// Every kind of layer against the plain double implementation: outputs and all gradients.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "exec/dnn_stage.h"
+#include "tests/exec/reference_network.h"
+
+namespace unlatch::exec {
+namespace {
+
+using models::BatchNorm;
+using models::Convolution;
+using models::GlobalAveragePool;
+using models::Layer;
+using models::Linear;
+using models::MaxPool;
+using models::Relu;
+using models::Residual;
+using models::SampleShape;
+using testing::Numbers;
+
+struct NetworkCase {
+  std::string name;
+  SampleShape input;
+  std::vector<Layer> layers;  ///< a linear layer follows, so that the output is in plain rows
+};
+
+void PrintTo(const NetworkCase& c, std::ostream* out) { *out << c.name; }
+
+Layer layer(auto kind) { return {.name = "layer", .kind = kind}; }
+
+std::vector<NetworkCase> cases() {
+  const auto conv = [](int out, int kernel, int stride, int padding, bool bias = true) {
+    return layer(Convolution{out, kernel, stride, padding, bias});
+  };
+  const Layer norm = layer(BatchNorm{});
+  const Layer relu = layer(Relu{});
+  return {
+      {"Linear", {5, 1, 1}, {}},
+      {"LinearWithoutBias", {3, 4, 4}, {layer(Linear{.out_features = 7, .bias = false})}},
+      {"LinearOnImages", {3, 5, 4}, {layer(Linear{.out_features = 9}), relu}},
+      {"ConvolutionOfOneChannel", {1, 12, 12}, {conv(6, 5, 1, 2)}},
+      {"ConvolutionOfThreeChannels", {3, 9, 9}, {conv(16, 3, 1, 1, false)}},
+      {"ConvolutionOfOddChannels", {1, 12, 12}, {conv(6, 5, 1, 0), relu, conv(10, 3, 1, 1)}},
+      {"ConvolutionsWithStride", {3, 11, 11}, {conv(8, 3, 2, 1), conv(16, 1, 2, 0, false)}},
+      {"ConvolutionOfPlainWideInput", {16, 6, 6}, {conv(8, 3, 1, 1)}},
+      {"BatchNormOnPlainInput", {3, 6, 6}, {norm}},
+      {"BatchNormOnVectors", {12, 1, 1}, {layer(Linear{.out_features = 10}), norm, relu}},
+      {"BatchNormOnBlocks", {3, 6, 6}, {conv(16, 3, 1, 1, false), norm, relu}},
+      {"BatchNormOnOddChannels", {3, 6, 6}, {conv(10, 3, 1, 1), norm, relu, conv(8, 3, 1, 1)}},
+      {"ReluFirst", {2, 5, 5}, {relu}},
+      {"MaxPoolOnPlainInput", {3, 8, 8}, {layer(MaxPool{2, 2})}},
+      {"MaxPoolOverlapping", {1, 11, 11}, {conv(6, 3, 1, 1), layer(MaxPool{3, 2})}},
+      {"MaxPoolOnBlocks", {1, 8, 8}, {conv(16, 3, 1, 1), relu, layer(MaxPool{2, 2})}},
+      {"AverageOnPlainInput", {3, 7, 7}, {layer(GlobalAveragePool{})}},
+      {"AverageOnBlocks", {3, 7, 7}, {conv(16, 3, 1, 1), layer(GlobalAveragePool{})}},
+      {"AverageOnOddChannels", {3, 7, 7}, {conv(10, 3, 1, 1), layer(GlobalAveragePool{})}},
+      {"ResidualWithIdentity",
+       {3, 8, 8},
+       {conv(8, 3, 1, 1),
+        layer(Residual{.body = {conv(8, 3, 1, 1, false), norm, relu, conv(8, 3, 1, 1), norm},
+                       .shortcut = {}}),
+        relu}},
+      {"ResidualWithShortcut",
+       {3, 8, 8},
+       {conv(8, 3, 1, 1), relu,
+        layer(Residual{.body = {conv(16, 3, 2, 1, false), norm, relu, conv(16, 3, 1, 1), norm},
+                       .shortcut = {conv(16, 1, 2, 0, false), norm}}),
+        relu, layer(GlobalAveragePool{})}},
+      {"ResidualFirst", {3, 6, 6}, {layer(Residual{.body = {conv(3, 3, 1, 1)}, .shortcut = {}})}},
+      {"ResidualEndingInRelu",
+       {8, 6, 6},
+       {layer(Residual{.body = {relu, conv(8, 3, 1, 1), relu}, .shortcut = {relu}})}},
+      {"ResidualInResidual",
+       {3, 6, 6},
+       {conv(8, 3, 1, 1),
+        layer(Residual{
+            .body = {conv(8, 3, 1, 1),
+                     layer(Residual{.body = {relu, conv(8, 1, 1, 0)}, .shortcut = {norm}})},
+            .shortcut = {conv(8, 1, 1, 0)}})}},
+  };
+}
+
+std::vector<float> random_floats(std::size_t count, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<float> values(count);
+  std::ranges::generate(values, [&] { return uniform(generator); });
+  return values;
+}
+
+Numbers doubles(std::span<const float> values) { return {values.begin(), values.end()}; }
+
+Tensor tensor_of(BufferPool& pool, std::span<const float> values) {
+  Tensor tensor = pool.take(values.size_bytes());
+  std::ranges::copy(values, tensor.data<float>());
+  return tensor;
+}
+
+/// The largest difference, relative to the largest value expected.
+void expect_close(std::span<const float> found, std::span<const double> expected,
+                  const char* what) {
+  ASSERT_EQ(found.size(), expected.size()) << what;
+  double largest = 1e-6;
+  double error = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    largest = std::max(largest, std::abs(expected[i]));
+    const double difference = std::abs(found[i] - expected[i]);
+    error = std::isnan(difference) ? INFINITY : std::max(error, difference);
+  }
+  EXPECT_LT(error / largest, 1e-4) << what << ": largest value " << largest;
+}
+
+class EveryLayer : public ::testing::TestWithParam<NetworkCase> {};
+
+TEST_P(EveryLayer, AgreesWithThePlainImplementationInDouble) {
+  constexpr int samples = 3;
+  models::Model model{.name = "case", .input = GetParam().input, .classes = 4, .layers = {}};
+  model.layers = GetParam().layers;
+  model.layers.push_back({.name = "last", .kind = Linear{.out_features = 4}});
+  const models::StageRange all{0, static_cast<int>(model.layers.size()) - 1};
+  const auto stages = make_dnn_stages(model, std::span(&all, 1), {.micro_batch_size = samples});
+  DnnStageModule& stage = *stages[0];
+
+  BufferPool pool;
+  Workspace workspace;
+  Tensor weights = tensor_of(pool, random_floats(stage.parameters(), 1));
+  const Tensor input =
+      tensor_of(pool, random_floats(static_cast<std::size_t>(model.input.elements()) * samples, 2));
+  const Tensor gradient = tensor_of(pool, random_floats(4 * samples, 3));
+
+  const Numbers w = doubles(weights.as<float>());
+  const auto expected = testing::reference(model.layers, model.input, samples, w.data(),
+                                           doubles(input.as<float>()));
+  Numbers weight_gradient(w.size(), 0.0);
+  const Numbers input_gradient =
+      expected.backward(doubles(gradient.as<float>()), weight_gradient.data());
+
+  std::unique_ptr<StageModule::Tape> tape;
+  const Tensor output =
+      stage.forward(weights, input, StageModule::Pass::normal, &tape, workspace);
+  expect_close(output.as<float>(), expected.output, "output");
+  Tensor sums = stage.zero_gradient();
+  const Tensor back = stage.backward(weights, *tape, gradient, 1, true, sums, workspace);
+  expect_close(sums.as<float>(), weight_gradient, "weight gradient");
+  expect_close(back.as<float>(), input_gradient, "input gradient");
+
+  // A second micro-batch adds to the gradient; the input's gradient may be left out.
+  const Tensor none = stage.backward(weights, *tape, gradient, 0.5, false, sums, workspace);
+  EXPECT_TRUE(none.empty());
+  for (double& g : weight_gradient) g *= 1.5;
+  expect_close(sums.as<float>(), weight_gradient, "sum of two weight gradients");
+
+  const Tensor again =
+      stage.forward(weights, input, StageModule::Pass::replay, nullptr, workspace);
+  EXPECT_TRUE(std::ranges::equal(again.as<float>(), output.as<float>()))
+      << "without a tape the numbers are the same";
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, EveryLayer, ::testing::ValuesIn(cases()),
+                         [](const auto& tested) { return tested.param.name; });
+
+}  // namespace
+}  // namespace unlatch::exec
