@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 
-#include "exec/dnn_stage.h"
+#include "tests/exec/dnn_support.h"
 #include "tests/exec/reference_network.h"
 
 namespace unlatch::exec {
@@ -84,21 +83,7 @@ std::vector<NetworkCase> cases() {
   };
 }
 
-std::vector<float> random_floats(std::size_t count, unsigned seed) {
-  std::mt19937 generator(seed);
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  std::vector<float> values(count);
-  std::ranges::generate(values, [&] { return uniform(generator); });
-  return values;
-}
-
 Numbers doubles(std::span<const float> values) { return {values.begin(), values.end()}; }
-
-Tensor tensor_of(BufferPool& pool, std::span<const float> values) {
-  Tensor tensor = pool.take(values.size_bytes());
-  std::ranges::copy(values, tensor.data<float>());
-  return tensor;
-}
 
 /// The largest difference, relative to the largest value expected.
 void expect_close(std::span<const float> found, std::span<const double> expected,

@@ -177,11 +177,11 @@ TEST(StageRunner, ShrinkingIsALearningRatePerStage) {  // section 14, pitfall 16
   const Shape shape{.stages = 3, .batches = 2};
   const auto shrunk = run_chain(ScheduleSpec::parse("fdg:shrink=0.5").make(shape).build(), problem);
   const auto plain = run_chain(ScheduleSpec::parse("fdg").make(shape).build(), problem);
-  // Until stages see each other's first updates, the steps differ by beta^(K-1-k) exactly.
-  EXPECT_DOUBLE_EQ(shrunk.weights_by_update[0][1] - 0.9,
-                   beta * beta * (plain.weights_by_update[0][1] - 0.9));
-  EXPECT_DOUBLE_EQ(shrunk.weights_by_update[1][1] + 0.8,
-                   beta * (plain.weights_by_update[1][1] + 0.8));
+  // Until stages see each other's first updates, the steps differ by beta^(K-1-k).
+  EXPECT_NEAR(shrunk.weights_by_update[0][1] - 0.9,
+                   beta * beta * (plain.weights_by_update[0][1] - 0.9), 1e-15);
+  EXPECT_NEAR(shrunk.weights_by_update[1][1] + 0.8,
+                   beta * (plain.weights_by_update[1][1] + 0.8), 1e-15);
 }
 
 /// Sleeps before some tasks, differently every time.

@@ -1,0 +1,100 @@
+// Samples out of a data set, and the seeded order of batches.
+#include "models/dataset.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "models/random.h"
+#include "schedules/error.h"
+
+namespace unlatch::models {
+
+namespace {
+
+bool fits(const SampleShape& sample, const SampleShape& input) {
+  return (sample.channels == input.channels || sample.channels == 1) &&
+         sample.height <= input.height && sample.width <= input.width;
+}
+
+/// Place `index` of a random permutation of 0..count-1, without storing it: a Feistel network over
+/// the next even number of bits, walked until it falls below count (Black and Rogaway, CT-RSA
+/// 2002).
+int permuted(int index, int count, std::uint64_t key) {
+  constexpr int rounds = 6;
+  const unsigned bits = std::bit_width(static_cast<unsigned>(count - 1));
+  const unsigned half = std::max(1U, (bits + 1) / 2);
+  const std::uint64_t mask = (std::uint64_t{1} << half) - 1;
+  auto value = static_cast<std::uint64_t>(index);
+  do {
+    std::uint64_t left = value >> half;
+    std::uint64_t right = value & mask;
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      const std::uint64_t mixed = left ^ (random_bits(key + round, right) & mask);
+      left = right;
+      right = mixed;
+    }
+    value = left << half | right;
+  } while (value >= static_cast<std::uint64_t>(count));
+  return static_cast<int>(value);
+}
+
+}  // namespace
+
+void require_fits(const Dataset& data, const SampleShape& input) {
+  const SampleShape& s = data.shape;
+  require(fits(s, input),
+          "data {}: its samples are {}x{}x{} (channels x height x width) and do not fit the "
+          "model's input {}x{}x{}; smaller images are padded and one channel is repeated, nothing "
+          "else",
+          data.name, s.channels, s.height, s.width, input.channels, input.height, input.width);
+}
+
+void Dataset::copy_sample(int index, const SampleShape& as, std::span<float> out) const {
+  require(index >= 0 && index < samples(), "data {}: there is no sample {}, it has {}", name, index,
+          samples());
+  require_fits(*this, as);
+  require(out.size() == static_cast<std::size_t>(as.elements()),
+          "data {}: a sample of {} values does not go into room for {}", name, as.elements(),
+          out.size());
+  const int top = (as.height - shape.height) / 2;
+  const int left = (as.width - shape.width) / 2;
+  const std::uint8_t* sample = pixels.data() + index * shape.elements();
+  for (int c = 0; c < as.channels; ++c) {
+    const int from = shape.channels == 1 ? 0 : c;
+    const auto factor = static_cast<float>(1 / (scale * deviation[from]));
+    const auto zero = static_cast<float>(-static_cast<double>(mean[from]) / deviation[from]);
+    const std::span<float> plane =
+        out.subspan(std::size_t(c) * as.height * as.width, std::size_t(as.height) * as.width);
+    if (shape.height != as.height || shape.width != as.width) {
+      std::fill(plane.begin(), plane.end(), zero);
+    }
+    const std::uint8_t* pixel = sample + std::int64_t{from} * shape.height * shape.width;
+    for (int y = 0; y < shape.height; ++y) {
+      float* row = &plane[std::size_t(top + y) * as.width + left];
+      for (int x = 0; x < shape.width; ++x) row[x] = static_cast<float>(*pixel++) * factor + zero;
+    }
+  }
+}
+
+BatchOrder::BatchOrder(int samples, int batch_size, std::uint64_t seed)
+    : samples_(samples), batch_size_(batch_size), seed_(seed) {
+  require(batch_size >= 1, "the batch size must be at least 1, not {}", batch_size);
+  require(batch_size <= samples,
+          "a batch of {} samples cannot be drawn from {} samples; choose a batch size of at most "
+          "that",
+          batch_size, samples);
+}
+
+std::vector<int> BatchOrder::indices(int batch, int first, int count) const {
+  require(batch >= 0 && first >= 0 && count >= 0 && first + count <= batch_size_,
+          "batch {}: samples {} to {} are not in a batch of {}", batch, first, first + count - 1,
+          batch_size_);
+  const int epoch = batch / batches_per_epoch();
+  const int begin = batch % batches_per_epoch() * batch_size_ + first;
+  const std::uint64_t key = derived_key(derived_key(seed_, 0x6F72646572), epoch);
+  std::vector<int> drawn(count);
+  for (int i = 0; i < count; ++i) drawn[i] = permuted(begin + i, samples_, key);
+  return drawn;
+}
+
+}  // namespace unlatch::models

@@ -1,0 +1,63 @@
+// Dataset: labelled images in memory, and the order in which batches draw them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/layer.h"
+
+namespace unlatch::models {
+
+/// Pixels as stored (0..255 or 0..16), turned into floats on the way out: (p/scale -
+/// mean)/deviation.
+struct Dataset {
+  std::string name;
+  SampleShape shape;
+  int classes = 10;
+  std::vector<std::uint8_t> pixels;  ///< [samples, channels, height, width]
+  std::vector<std::int32_t> labels;
+  double scale = 255;
+  std::vector<float> mean;       ///< a channel
+  std::vector<float> deviation;  ///< a channel
+
+  int samples() const { return static_cast<int>(labels.size()); }
+  /// Writes one normalised sample, fitted into `as`: pixels of value 0 around it, one channel
+  /// repeated. Throws Error if it does not fit (see require_fits). Thread-safe.
+  void copy_sample(int index, const SampleShape& as, std::span<float> out) const;
+};
+
+struct DataSplit {
+  Dataset train;
+  Dataset test;
+};
+
+/// `digits`, `fashion-mnist[:DIR]`, `mnist:DIR`, `cifar10:DIR`, `cifar100:DIR`,
+/// `synthetic:CxHxW[,classes=10][,samples=1000][,seed=0]`. Mean and deviation are those of the
+/// training part. Files may be plain or gzip. Throws Error naming the file, what was expected and
+/// what was found; nothing is ever replaced by other data.
+DataSplit load_data(std::string_view specification);
+
+/// Throws Error unless samples of that shape can feed a model with this input (equal, or smaller
+/// and padded, or one channel repeated).
+void require_fits(const Dataset& data, const SampleShape& input);
+
+/// Which samples a batch holds: a fresh seeded shuffle an epoch, whole batches only (the rest of
+/// an epoch's shuffle is left out, other samples each epoch). A function of (seed, batch) alone.
+/// Throws Error when there are fewer samples than one batch needs.
+class BatchOrder {
+ public:
+  BatchOrder(int samples, int batch_size, std::uint64_t seed);
+  int batches_per_epoch() const { return samples_ / batch_size_; }
+  /// Indices of samples [first, first + count) of a batch. Thread-safe.
+  std::vector<int> indices(int batch, int first, int count) const;
+
+ private:
+  int samples_;
+  int batch_size_;
+  std::uint64_t seed_;
+};
+
+}  // namespace unlatch::models

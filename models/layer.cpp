@@ -1,0 +1,148 @@
+// Shapes and parameters of layers.
+#include "models/layer.h"
+
+#include <numeric>
+
+#include "models/overloaded.h"
+#include "schedules/error.h"
+
+namespace unlatch::models {
+
+namespace {
+
+SampleShape convolved(const std::string& name, const Convolution& convolution,
+                      const SampleShape& input) {
+  const auto& [out, kernel, stride, padding, bias] = convolution;
+  require(out >= 1 && kernel >= 1 && stride >= 1 && padding >= 0,
+          "layer {}: a convolution needs positive channels, kernel and stride and no negative "
+          "padding, not {} channels, kernel {}, stride {}, padding {}",
+          name, out, kernel, stride, padding);
+  const int height = input.height + 2 * padding - kernel;
+  const int width = input.width + 2 * padding - kernel;
+  require(height >= 0 && width >= 0,
+          "layer {}: a {}x{} kernel with padding {} does not fit into its {}x{} input; use larger "
+          "images or a smaller model",
+          name, kernel, kernel, padding, input.height, input.width);
+  return {out, height / stride + 1, width / stride + 1};
+}
+
+SampleShape pooled(const std::string& name, const MaxPool& pool, const SampleShape& input) {
+  require(pool.kernel >= 1 && pool.stride >= 1,
+          "layer {}: pooling needs a positive kernel and stride, not {} and {}", name, pool.kernel,
+          pool.stride);
+  require(input.height >= pool.kernel && input.width >= pool.kernel,
+          "layer {}: a {}x{} pooling window does not fit into its {}x{} input; use larger images "
+          "or a smaller model",
+          name, pool.kernel, pool.kernel, input.height, input.width);
+  return {input.channels, (input.height - pool.kernel) / pool.stride + 1,
+          (input.width - pool.kernel) / pool.stride + 1};
+}
+
+SampleShape chained(const std::vector<Layer>& layers, SampleShape shape) {
+  for (const Layer& layer : layers) shape = output_shape(layer, shape);
+  return shape;
+}
+
+SampleShape joined(const std::string& name, const Residual& residual, const SampleShape& input) {
+  const SampleShape body = chained(residual.body, input);
+  const SampleShape shortcut = chained(residual.shortcut, input);
+  require(body == shortcut,
+          "layer {}: the body gives {}x{}x{} and the shortcut {}x{}x{}; they must agree to be "
+          "added",
+          name, body.channels, body.height, body.width, shortcut.channels, shortcut.height,
+          shortcut.width);
+  return body;
+}
+
+void append_prefixed(std::vector<Parameter>& all, const std::string& name,
+                     const std::vector<Layer>& layers, SampleShape shape) {
+  for (const Layer& layer : layers) {
+    for (Parameter& parameter : parameters(layer, shape)) {
+      parameter.name = fmt::format("{}.{}", name, parameter.name);
+      all.push_back(std::move(parameter));
+    }
+    shape = output_shape(layer, shape);
+  }
+}
+
+std::int64_t chained_statistics(const std::vector<Layer>& layers, SampleShape shape) {
+  std::int64_t count = 0;
+  for (const Layer& layer : layers) {
+    count += statistic_count(layer, shape);
+    shape = output_shape(layer, shape);
+  }
+  return count;
+}
+
+}  // namespace
+
+std::int64_t Parameter::elements() const {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+SampleShape output_shape(const Layer& layer, const SampleShape& input) {
+  require(input.channels >= 1 && input.height >= 1 && input.width >= 1,
+          "layer {}: its input {}x{}x{} is empty", layer.name, input.channels, input.height,
+          input.width);
+  return std::visit(
+      Overloaded{
+          [&](const Convolution& c) { return convolved(layer.name, c, input); },
+          [&](const BatchNorm&) { return input; },
+          [&](const Relu&) { return input; },
+          [&](const MaxPool& pool) { return pooled(layer.name, pool, input); },
+          [&](const GlobalAveragePool&) {
+            return SampleShape{input.channels, 1, 1};
+          },
+          [&](const Linear& linear) {
+            require(linear.out_features >= 1,
+                    "layer {}: a linear layer needs at least one output, not {}", layer.name,
+                    linear.out_features);
+            return SampleShape{linear.out_features, 1, 1};
+          },
+          [&](const Residual& residual) { return joined(layer.name, residual, input); },
+      },
+      layer.kind);
+}
+
+std::vector<Parameter> parameters(const Layer& layer, const SampleShape& input) {
+  std::vector<Parameter> all;
+  const auto add = [&](const char* part, std::vector<int> shape) {
+    all.push_back({fmt::format("{}.{}", layer.name, part), std::move(shape)});
+  };
+  std::visit(Overloaded{
+                 [&](const Convolution& c) {
+                   add("weight", {c.out_channels, input.channels, c.kernel, c.kernel});
+                   if (c.bias) add("bias", {c.out_channels});
+                 },
+                 [&](const BatchNorm&) {
+                   add("gamma", {input.channels});
+                   add("beta", {input.channels});
+                 },
+                 [&](const Linear& linear) {
+                   add("weight", {linear.out_features, static_cast<int>(input.elements())});
+                   if (linear.bias) add("bias", {linear.out_features});
+                 },
+                 [&](const Residual& residual) {
+                   append_prefixed(all, layer.name, residual.body, input);
+                   append_prefixed(all, layer.name, residual.shortcut, input);
+                 },
+                 [](const auto&) {},  // ReLU and pooling have none
+             },
+             layer.kind);
+  return all;
+}
+
+std::int64_t parameter_count(const Layer& layer, const SampleShape& input) {
+  std::int64_t count = 0;
+  for (const Parameter& parameter : parameters(layer, input)) count += parameter.elements();
+  return count;
+}
+
+std::int64_t statistic_count(const Layer& layer, const SampleShape& input) {
+  if (std::holds_alternative<BatchNorm>(layer.kind)) return std::int64_t{2} * input.channels;
+  const auto* residual = std::get_if<Residual>(&layer.kind);
+  if (!residual) return 0;
+  return chained_statistics(residual->body, input) + chained_statistics(residual->shortcut, input);
+}
+
+}  // namespace unlatch::models

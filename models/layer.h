@@ -1,0 +1,78 @@
+// Layer: what one layer of a network is, as plain facts; no clock, no device, no weights.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace unlatch::models {
+
+/// One sample as [channels, height, width]; a vector is [features, 1, 1].
+struct SampleShape {
+  int channels = 1;
+  int height = 1;
+  int width = 1;
+  std::int64_t elements() const { return std::int64_t{channels} * height * width; }
+  friend bool operator==(const SampleShape&, const SampleShape&) = default;
+};
+
+struct Layer;
+
+struct Convolution {
+  int out_channels = 1;
+  int kernel = 3;
+  int stride = 1;
+  int padding = 0;
+  bool bias = true;
+};
+/// Normalises each channel over the batch; running statistics for evaluation.
+struct BatchNorm {
+  double momentum = 0.1;  ///< running = (1 - momentum) * running + momentum * batch
+  double epsilon = 1e-5;
+};
+struct Relu {};
+struct MaxPool {
+  int kernel = 2;
+  int stride = 2;
+};
+struct GlobalAveragePool {};
+/// Fully connected; flattens [C, H, W] in that order.
+struct Linear {
+  int out_features = 1;
+  bool bias = true;
+};
+/// y = body(x) + shortcut(x); an empty shortcut is the identity.
+struct Residual {
+  std::vector<Layer> body;
+  std::vector<Layer> shortcut;
+};
+
+struct Layer {
+  std::string name;
+  std::variant<Convolution, BatchNorm, Relu, MaxPool, GlobalAveragePool, Linear, Residual> kind;
+};
+
+/// One tensor of parameters inside the flat weights of its layer, row-major.
+struct Parameter {
+  std::string name;        ///< "conv1.weight"
+  std::vector<int> shape;  ///< [out, in, kh, kw], [out, in], or [channels]
+  std::int64_t elements() const;
+};
+
+/// Throws Error, naming the layer, when it cannot take that input.
+SampleShape output_shape(const Layer& layer, const SampleShape& input);
+/// In the order of the flat weights: weight, bias; gamma, beta; body, then shortcut.
+std::vector<Parameter> parameters(const Layer& layer, const SampleShape& input);
+std::int64_t parameter_count(const Layer& layer, const SampleShape& input);
+/// Running statistics of batch norms (mean, then variance, each [channels]), same order.
+std::int64_t statistic_count(const Layer& layer, const SampleShape& input);
+/// Floating-point operations of one sample; a multiply-add counts 2.
+std::int64_t forward_flops(const Layer& layer, const SampleShape& input);
+/// Input gradient and weight gradient together.
+std::int64_t backward_flops(const Layer& layer, const SampleShape& input);
+/// Bytes that backward needs of one sample beyond the weights: the float32 input of a layer, for
+/// max pooling the place of each maximum. No tensor is counted by two layers of a chain.
+std::int64_t tape_bytes(const Layer& layer, const SampleShape& input);
+
+}  // namespace unlatch::models

@@ -1,0 +1,103 @@
+// Floating-point operations and tape bytes of layers.
+//
+// A multiply-add counts 2, a comparison 1. What is done once a channel and batch (the roots and
+// divisions of batch norm) does not count. A convolution counts its padding as data.
+#include <functional>
+
+#include "models/layer.h"
+#include "models/overloaded.h"
+
+namespace unlatch::models {
+
+namespace {
+
+using Fact = std::int64_t (*)(const Layer&, const SampleShape&);
+
+std::int64_t chained(Fact fact, const std::vector<Layer>& layers, SampleShape shape) {
+  std::int64_t sum = 0;
+  for (const Layer& layer : layers) {
+    sum += fact(layer, shape);
+    shape = output_shape(layer, shape);
+  }
+  return sum;
+}
+
+/// Multiply-adds of one product of the weights with one sample.
+std::int64_t products(const Convolution& c, const SampleShape& input, const SampleShape& output) {
+  return output.elements() * input.channels * c.kernel * c.kernel;
+}
+
+bool keeps_input(const Layer& layer) {
+  return std::holds_alternative<Convolution>(layer.kind) ||
+         std::holds_alternative<BatchNorm>(layer.kind) ||
+         std::holds_alternative<Relu>(layer.kind) || std::holds_alternative<Linear>(layer.kind);
+}
+
+std::int64_t residual_tape(const Residual& residual, const SampleShape& input) {
+  const std::int64_t both =
+      chained(tape_bytes, residual.body, input) + chained(tape_bytes, residual.shortcut, input);
+  const bool shared = !residual.body.empty() && !residual.shortcut.empty() &&
+                      keeps_input(residual.body.front()) && keeps_input(residual.shortcut.front());
+  return shared ? both - 4 * input.elements() : both;
+}
+
+}  // namespace
+
+std::int64_t forward_flops(const Layer& layer, const SampleShape& input) {
+  const SampleShape output = output_shape(layer, input);
+  const std::int64_t in = input.elements();
+  const std::int64_t out = output.elements();
+  return std::visit(
+      Overloaded{
+          [&](const Convolution& c) { return 2 * products(c, input, output) + (c.bias ? out : 0); },
+          // Mean 1, variance 3, normalisation 2, gamma and beta 2.
+          [&](const BatchNorm&) { return 8 * in; },
+          [&](const Relu&) { return in; },
+          [&](const MaxPool& pool) { return out * (pool.kernel * pool.kernel - 1); },
+          [&](const GlobalAveragePool&) { return in; },
+          [&](const Linear& linear) { return 2 * in * out + (linear.bias ? out : 0); },
+          [&](const Residual& residual) {
+            return chained(forward_flops, residual.body, input) +
+                   chained(forward_flops, residual.shortcut, input) + out;
+          },
+      },
+      layer.kind);
+}
+
+std::int64_t backward_flops(const Layer& layer, const SampleShape& input) {
+  const SampleShape output = output_shape(layer, input);
+  const std::int64_t in = input.elements();
+  const std::int64_t out = output.elements();
+  return std::visit(
+      Overloaded{
+          [&](const Convolution& c) { return 4 * products(c, input, output) + (c.bias ? out : 0); },
+          // Sums of the gradient 1 and of its product with the normalised input 2, that input
+          // again 2, gradient of the input 4.
+          [&](const BatchNorm&) { return 9 * in; },
+          [&](const Relu&) { return in; },
+          [&](const MaxPool&) { return out; },
+          [&](const GlobalAveragePool&) { return in; },
+          [&](const Linear& linear) { return 4 * in * out + (linear.bias ? out : 0); },
+          [&](const Residual& residual) {
+            return chained(backward_flops, residual.body, input) +
+                   chained(backward_flops, residual.shortcut, input) + in;
+          },
+      },
+      layer.kind);
+}
+
+std::int64_t tape_bytes(const Layer& layer, const SampleShape& input) {
+  if (keeps_input(layer)) return 4 * input.elements();
+  return std::visit(
+      Overloaded{
+          [&](const MaxPool& pool) {
+            const std::int64_t place_bytes = pool.kernel * pool.kernel <= 256 ? 1 : 4;
+            return place_bytes * output_shape(layer, input).elements();
+          },
+          [&](const Residual& residual) { return residual_tape(residual, input); },
+          [](const auto&) { return std::int64_t{0}; },  // global average pool: the shape is enough
+      },
+      layer.kind);
+}
+
+}  // namespace unlatch::models

@@ -1,0 +1,217 @@
+// The models by name, and their initial weights.
+#include "models/model.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "models/overloaded.h"
+#include "models/random.h"
+#include "models/specification.h"
+#include "schedules/error.h"
+
+namespace unlatch::models {
+
+namespace {
+
+Model mlp(const Specification& given, const SampleShape& input, int classes) {
+  given.allow_keys({"hidden"});
+  Model model{.name = "mlp", .input = input, .classes = classes, .layers = {}};
+  int number = 1;
+  for (int size : given.list("hidden", {64, 64}, 1, 1 << 20)) {
+    model.layers.push_back({fmt::format("linear{}", number), Linear{.out_features = size}});
+    model.layers.push_back({fmt::format("relu{}", number), Relu{}});
+    ++number;
+  }
+  model.layers.push_back({fmt::format("linear{}", number), Linear{.out_features = classes}});
+  return model;
+}
+
+Model lenet(const Specification& given, const SampleShape& input, int classes) {
+  given.allow_keys({});
+  const bool small = input.height < 28 || input.width < 28;
+  const int kernel = small ? 3 : 5;
+  return {
+      .name = "lenet",
+      .input = input,
+      .classes = classes,
+      .layers = {
+          {"conv1", Convolution{.out_channels = 6, .kernel = kernel, .padding = kernel / 2}},
+          {"relu1", Relu{}},
+          {"pool1", MaxPool{}},
+          {"conv2", Convolution{.out_channels = 16, .kernel = kernel, .padding = small ? 1 : 0}},
+          {"relu2", Relu{}},
+          {"pool2", MaxPool{}},
+          {"linear1", Linear{.out_features = 120}},
+          {"relu3", Relu{}},
+          {"linear2", Linear{.out_features = 84}},
+          {"relu4", Relu{}},
+          {"linear3", Linear{.out_features = classes}},
+      }};
+}
+
+/// A convolution and, if wanted, its batch norm, which makes a bias useless.
+void append_convolution(std::vector<Layer>& layers, int number, Convolution convolution,
+                        bool norm) {
+  convolution.bias = !norm;
+  layers.push_back({fmt::format("conv{}", number), convolution});
+  if (norm) layers.push_back({fmt::format("norm{}", number), BatchNorm{}});
+}
+
+/// Two 3x3 convolutions (He et al. 2016, section 4.2); `stride` 2 also doubles the channels.
+Residual basic_block(int channels, int stride, bool norm) {
+  Residual block;
+  append_convolution(block.body, 1, {.out_channels = channels, .stride = stride, .padding = 1},
+                     norm);
+  block.body.push_back({"relu", Relu{}});
+  append_convolution(block.body, 2, {.out_channels = channels, .padding = 1}, norm);
+  if (stride != 1) {
+    append_convolution(block.shortcut, 3, {.out_channels = channels, .kernel = 1, .stride = stride},
+                       norm);
+  }
+  return block;
+}
+
+constexpr SampleShape cifar{3, 32, 32};
+
+Model resnet20(const Specification& given, const SampleShape& data, int classes) {
+  given.allow_keys({"norm", "width", "input"});
+  const bool norm = given.word("norm", {"yes", "no"}) == "yes";
+  const int width = given.whole("width", 16, 1, 4096);
+  const bool as_data = given.word("input", {"cifar", "data"}) == "data";
+  require(as_data || ((data.channels == 1 || data.channels == 3) && data.height <= cifar.height &&
+                      data.width <= cifar.width),
+          "model resnet20: takes images of 1 or 3 channels and at most 32x32, not {}x{}x{}; "
+          "resnet20:input=data takes any",
+          data.channels, data.height, data.width);
+  Model model{
+      .name = "resnet20", .input = as_data ? data : cifar, .classes = classes, .layers = {}};
+  append_convolution(model.layers, 1, {.out_channels = width, .padding = 1}, norm);
+  model.layers.push_back({"relu1", Relu{}});
+  for (int block = 1; block <= 9; ++block) {
+    const int third = (block - 1) / 3;
+    const int stride = block == 4 || block == 7 ? 2 : 1;
+    model.layers.push_back(
+        {fmt::format("block{}", block), basic_block(width << third, stride, norm)});
+    model.layers.push_back({fmt::format("relu{}", block + 1), Relu{}});
+  }
+  model.layers.push_back({"average", GlobalAveragePool{}});
+  model.layers.push_back({"linear", Linear{.out_features = classes}});
+  return model;
+}
+
+Specification parsed(std::string_view specification) {
+  Specification given("model", specification);
+  given.allow_names(model_names());
+  given.refuse_argument();
+  return given;
+}
+
+/// Appends the values of one layer; `leaf` counts the layers inside a residual, depth first.
+void append_initial(std::vector<float>& weights, const Layer& layer, SampleShape input,
+                    std::uint64_t key, std::uint64_t& leaf) {
+  if (const auto* residual = std::get_if<Residual>(&layer.kind)) {
+    for (const auto* part : {&residual->body, &residual->shortcut}) {
+      SampleShape shape = input;
+      for (const Layer& inner : *part) {
+        append_initial(weights, inner, shape, key, leaf);
+        shape = output_shape(inner, shape);
+      }
+    }
+    return;
+  }
+  const std::uint64_t own = derived_key(key, leaf++);
+  const std::int64_t count = parameter_count(layer, input);
+  if (std::holds_alternative<BatchNorm>(layer.kind)) {
+    weights.insert(weights.end(), count / 2, 1.0F);
+    weights.insert(weights.end(), count / 2, 0.0F);
+    return;
+  }
+  if (count == 0) return;
+  const std::vector<int> shape = parameters(layer, input).front().shape;
+  const double fan_in = std::accumulate(shape.begin() + 1, shape.end(), 1.0, std::multiplies<>());
+  const double bound = 1 / std::sqrt(fan_in);
+  for (std::int64_t i = 0; i < count; ++i) {
+    weights.push_back(static_cast<float>((2 * random_uniform(own, i) - 1) * bound));
+  }
+}
+
+void append_statistics(std::vector<float>& statistics, const Layer& layer, SampleShape input) {
+  if (const auto* residual = std::get_if<Residual>(&layer.kind)) {
+    for (const auto* part : {&residual->body, &residual->shortcut}) {
+      SampleShape shape = input;
+      for (const Layer& inner : *part) {
+        append_statistics(statistics, inner, shape);
+        shape = output_shape(inner, shape);
+      }
+    }
+  } else if (std::holds_alternative<BatchNorm>(layer.kind)) {
+    statistics.insert(statistics.end(), input.channels, 0.0F);
+    statistics.insert(statistics.end(), input.channels, 1.0F);
+  }
+}
+
+void require_layer(const Model& model, int layer) {
+  require(layer >= 0 && layer < static_cast<int>(model.layers.size()),
+          "model {}: there is no layer {}, it has {}", model.name, layer, model.layers.size());
+}
+
+}  // namespace
+
+std::vector<SampleShape> Model::shapes() const {
+  std::vector<SampleShape> all{input};
+  for (const Layer& layer : layers) all.push_back(output_shape(layer, all.back()));
+  return all;
+}
+
+std::vector<std::string_view> model_names() { return {"mlp", "lenet", "resnet20"}; }
+
+SampleShape usual_input(std::string_view specification) {
+  return parsed(specification).name() == "resnet20" ? cifar : SampleShape{1, 28, 28};
+}
+
+Model make_model(std::string_view specification, const SampleShape& input, int classes) {
+  const Specification given = parsed(specification);
+  require(classes >= 2, "model {}: needs at least 2 classes, not {}", specification, classes);
+  Model model = given.name() == "mlp"     ? mlp(given, input, classes)
+                : given.name() == "lenet" ? lenet(given, input, classes)
+                                          : resnet20(given, input, classes);
+  model.shapes();  // throws if the input is too small for a layer
+  return model;
+}
+
+std::vector<float> initial_weights(const Model& model, int layer, std::uint64_t seed) {
+  require_layer(model, layer);
+  std::vector<float> weights;
+  std::uint64_t leaf = 0;
+  append_initial(weights, model.layers[layer], model.shapes()[layer], derived_key(seed, layer),
+                 leaf);
+  return weights;
+}
+
+std::vector<float> initial_statistics(const Model& model, int layer) {
+  require_layer(model, layer);
+  std::vector<float> statistics;
+  append_statistics(statistics, model.layers[layer], model.shapes()[layer]);
+  return statistics;
+}
+
+std::int64_t parameter_count(const Model& model) {
+  const std::vector<SampleShape> shapes = model.shapes();
+  std::int64_t count = 0;
+  for (std::size_t j = 0; j < model.layers.size(); ++j) {
+    count += parameter_count(model.layers[j], shapes[j]);
+  }
+  return count;
+}
+
+std::vector<double> layer_flops(const Model& model) {
+  const std::vector<SampleShape> shapes = model.shapes();
+  std::vector<double> flops;
+  for (std::size_t j = 0; j < model.layers.size(); ++j) {
+    flops.push_back(static_cast<double>(forward_flops(model.layers[j], shapes[j]) +
+                                        backward_flops(model.layers[j], shapes[j])));
+  }
+  return flops;
+}
+
+}  // namespace unlatch::models

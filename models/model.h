@@ -1,0 +1,52 @@
+// Model: a chain of layers with a loss at its end; lenet, resnet20 and mlp by name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/layer.h"
+
+namespace unlatch::models {
+
+/// Softmax cross entropy over `classes` logits follows the last layer.
+struct Model {
+  std::string name;
+  SampleShape input;
+  int classes = 10;
+  std::vector<Layer> layers;
+
+  /// shapes[j] is the input of layer j; shapes[layers.size()] the logits.
+  std::vector<SampleShape> shapes() const;
+};
+
+/// By name: "mlp", "lenet", "resnet20", with keys as in `mlp:hidden=64/64`.
+///   mlp       hidden=64/64: sizes of the hidden layers, each followed by a ReLU; any input
+///   lenet     LeNet-5 with ReLU and max pooling; 5x5 kernels from 28x28 images on (the first with
+///             padding 2), below that (the 8x8 digits) 3x3 kernels with padding 1
+///   resnet20  He et al. 2016, CIFAR form, 1x1 convolutions on the two shortcuts that change shape;
+///             norm=yes|no, width=16 (channels of the first third), input=cifar|data: 3x32x32
+///             whatever the data (padded, channel repeated), or the shape of the data
+/// Throws Error with the closest names, or naming the layer that the input is too small for.
+Model make_model(std::string_view specification, const SampleShape& input, int classes);
+/// Names for messages and help.
+std::vector<std::string_view> model_names();
+/// The input a model was made for, when no data set says otherwise: 1x28x28, or 3x32x32 for
+/// resnet20.
+SampleShape usual_input(std::string_view specification);
+
+/// Initial flat weights of one layer. Depends on (seed, index of the layer in the model, element)
+/// only, never on the split: uniform in +-1/sqrt(fan-in) for Convolution and Linear, bias included
+/// (PyTorch's defaults), 1 and 0 for batch norm.
+std::vector<float> initial_weights(const Model& model, int layer, std::uint64_t seed);
+/// Running statistics of one layer before training: means 0, variances 1.
+std::vector<float> initial_statistics(const Model& model, int layer);
+
+/// Parameters of the whole model.
+std::int64_t parameter_count(const Model& model);
+/// FLOPs of one sample a layer, forward and backward together: the costs of a FLOP-balanced
+/// partition.
+std::vector<double> layer_flops(const Model& model);
+
+}  // namespace unlatch::models

@@ -1,0 +1,26 @@
+#include "sim/distribution.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace unlatch::sim {
+
+Distribution distribution(std::vector<nanoseconds> values) {
+  Distribution result;
+  result.runs = static_cast<int>(values.size());
+  if (values.empty()) return result;
+  std::sort(values.begin(), values.end());
+  double sum = 0;
+  for (const nanoseconds value : values) sum += static_cast<double>(value.count());
+  result.mean = nanoseconds(std::llround(sum / result.runs));
+  const auto percentile = [&](int percent) {
+    const std::size_t rank = (values.size() * percent + 99) / 100;  // rounded up, from 1
+    return values[rank - 1];
+  };
+  result.p50 = percentile(50);
+  result.p95 = percentile(95);
+  result.p99 = percentile(99);
+  return result;
+}
+
+}  // namespace unlatch::sim

@@ -1,0 +1,69 @@
+#include "sim/simulator.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "schedules/error.h"
+
+namespace unlatch::sim {
+
+namespace {
+
+/// R is the last R of [s, s + length], s being the start of the F beside it.
+Span recompute_beside(nanoseconds ready, nanoseconds recompute, const Span& forward,
+                      double overlap) {
+  const nanoseconds both = length_beside(forward.length(), recompute, overlap);
+  const nanoseconds end = std::max(forward.start + both, ready + recompute);
+  return {end - recompute, end};
+}
+
+/// `duration` is a type of its own so that a table is read inline.
+template <class Duration>
+Timeline run_with(const TaskGraph& graph, const CostModel& costs, const Duration& duration) {
+  Timeline timeline;
+  timeline.spans.resize(graph.size());
+  Span* const spans = timeline.spans.data();
+  std::int64_t overflows = 0;
+  for (std::int32_t id = 0; id < graph.size(); ++id) {
+    std::int64_t ready = 0;
+    std::int32_t beside = -1;
+    for (const Edge edge : graph.edges_into(TaskId{id})) {
+      const Span& from = spans[edge.from().value];
+      if (edge.kind() == EdgeKind::beside) [[unlikely]] {
+        beside = edge.from().value;
+        ready = std::max<std::int64_t>(ready, from.start.count());
+      } else {
+        ready = std::max<std::int64_t>(ready, from.end.count());
+      }
+    }
+    const Task& task = graph.task(TaskId{id});
+    const nanoseconds length = duration(task);
+    std::int64_t end = 0;
+    overflows += __builtin_add_overflow(ready, std::int64_t{length.count()}, &end) ? 1 : 0;
+    spans[id] = {nanoseconds(ready), nanoseconds(end)};
+    if (beside >= 0) {
+      spans[id] =
+          recompute_beside(nanoseconds(ready), length, spans[beside], costs.overlap(task.stage));
+    }
+  }
+  require(overflows == 0, "{}: the run would last longer than 292 years; give shorter costs",
+          graph.schedule());
+  return timeline;
+}
+
+}  // namespace
+
+nanoseconds length_beside(nanoseconds forward, nanoseconds recompute, double overlap) {
+  const auto [shorter, longer] = std::minmax(forward, recompute);
+  return longer + nanoseconds(std::llround((1.0 - overlap) * static_cast<double>(shorter.count())));
+}
+
+Timeline run(const TaskGraph& graph, const CostModel& costs) {
+  if (const CostTable* table = costs.table()) {
+    return run_with(graph, costs,
+                    [table](const Task& task) { return table->at(task.op, task.stage); });
+  }
+  return run_with(graph, costs, [&costs](const Task& task) { return costs.duration(task); });
+}
+
+}  // namespace unlatch::sim

@@ -1,0 +1,17 @@
+// The simulator: one pass over the graph in its topological order.
+#pragma once
+
+#include "sim/cost_model.h"
+
+namespace unlatch::sim {
+
+/// Runs every task as soon as its lane is free and its inputs have arrived. Deterministic: the
+/// same graph and costs give the same timeline. Time O(tasks + edges); lanes are FIFO servers.
+/// Throws Error when the run would not fit 64-bit nanoseconds (292 years).
+Timeline run(const TaskGraph& graph, const CostModel& costs);
+
+/// Time from the common start of F and R beside each other until both are done:
+/// max(F,R) + (1-W) min(F,R), to the nearest nanosecond (decoupled.md 1.5).
+nanoseconds length_beside(nanoseconds forward, nanoseconds recompute, double overlap);
+
+}  // namespace unlatch::sim

@@ -1,0 +1,143 @@
+#include "sim/stage_costs.h"
+
+#include <utility>
+
+#include "schedules/error.h"
+#include "sim/units.h"
+
+namespace unlatch::sim {
+
+namespace {
+
+using Times = std::vector<nanoseconds>;
+
+std::optional<Times> given_times(std::string_view setting, const std::optional<std::string>& text,
+                                 int wanted, std::string_view noun) {
+  if (!text) return std::nullopt;
+  return parse_list(setting, *text, wanted, noun, parse_duration);
+}
+
+Times doubled(Times times) {
+  for (nanoseconds& t : times) t *= 2;
+  return times;
+}
+
+/// The half that was not given; B may not be shorter than the other.
+Times remainder(const Times& backward, const Times& half, std::string_view setting) {
+  Times rest;
+  for (std::size_t k = 0; k < half.size(); ++k) {
+    require(half[k] <= backward[k],
+            "{} {} of stage {} is longer than its whole backward, {}; B = I + W", setting,
+            format_duration(half[k]), k, format_duration(backward[k]));
+    rest.push_back(backward[k] - half[k]);
+  }
+  return rest;
+}
+
+void require_sum(const Times& backward, const StageTimes& times) {
+  for (std::size_t k = 0; k < backward.size(); ++k) {
+    const nanoseconds sum = times.backward_input[k] + times.backward_weight[k];
+    require(backward[k] == sum,
+            "--backward {} of stage {} contradicts --input-grad {} and --weight-grad {}, which sum "
+            "to {}; B = I + W, so leave --backward out",
+            format_duration(backward[k]), k, format_duration(times.backward_input[k]),
+            format_duration(times.backward_weight[k]), format_duration(sum));
+  }
+}
+
+void fill_backward(const CostSettings& settings, StageTimes& times) {
+  const int stages = times.stages();
+  const auto whole = given_times("--backward", settings.backward, stages, "stage");
+  const auto input = given_times("--input-grad", settings.input_grad, stages, "stage");
+  const auto weight = given_times("--weight-grad", settings.weight_grad, stages, "stage");
+  times.backward = whole.value_or(doubled(times.forward));
+  if (input && weight) {
+    times.backward_input = *input;
+    times.backward_weight = *weight;
+    if (whole) require_sum(*whole, times);
+    for (int k = 0; k < stages; ++k) times.backward[k] = (*input)[k] + (*weight)[k];
+  } else if (input) {
+    times.backward_input = *input;
+    times.backward_weight = remainder(times.backward, *input, "--input-grad");
+  } else if (weight) {
+    times.backward_weight = *weight;
+    times.backward_input = remainder(times.backward, *weight, "--weight-grad");
+  } else {
+    for (const nanoseconds b : times.backward) times.backward_input.push_back(b / 2);
+    times.backward_weight = remainder(times.backward, times.backward_input, "I");
+  }
+}
+
+void fill_transfers(const CostSettings& settings, StageTimes& times) {
+  const int boundaries = times.stages() - 1;
+  require(!settings.transfer || (!settings.activation_transfer && !settings.gradient_transfer),
+          "--transfer '{}' sets both directions, so --activation-transfer and --gradient-transfer "
+          "contradict it; give either the one or the other two",
+          settings.transfer.value_or(""));
+  const Times none(boundaries, nanoseconds{0});
+  const Times both =
+      given_times("--transfer", settings.transfer, boundaries, "boundary").value_or(none);
+  times.activation_transfer =
+      given_times("--activation-transfer", settings.activation_transfer, boundaries, "boundary")
+          .value_or(both);
+  times.gradient_transfer =
+      given_times("--gradient-transfer", settings.gradient_transfer, boundaries, "boundary")
+          .value_or(both);
+}
+
+CostTable table_of(const StageTimes& times) {
+  CostTable table(times.stages());
+  for (const Stage k : up_to<Stage>(times.stages())) {
+    table.set(Op::forward, k, times.forward[k.value]);
+    table.set(Op::backward, k, times.backward[k.value]);
+    table.set(Op::backward_input, k, times.backward_input[k.value]);
+    table.set(Op::backward_weight, k, times.backward_weight[k.value]);
+    table.set(Op::recompute, k, times.recompute[k.value]);
+    table.set(Op::update, k, times.update[k.value]);
+    if (k.value + 1 < times.stages()) {  // boundary k: activations leave k, gradients leave k+1
+      table.set(Op::send_forward, k, times.activation_transfer[k.value]);
+      table.set(Op::send_backward, k + 1, times.gradient_transfer[k.value]);
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+StageTimes StageTimes::in_one_piece(int parts) const {
+  StageTimes times = *this;
+  for (Times* each :
+       {&times.forward, &times.backward, &times.backward_input, &times.backward_weight,
+        &times.recompute, &times.activation_transfer, &times.gradient_transfer}) {
+    for (nanoseconds& t : *each) t *= parts;
+  }
+  return times;
+}
+
+StageTimes stage_times(const CostSettings& settings, int stages) {
+  const Times one_ms(stages, std::chrono::milliseconds{1});
+  StageTimes times;
+  times.forward = given_times("--forward", settings.forward, stages, "stage").value_or(one_ms);
+  fill_backward(settings, times);
+  times.recompute =
+      given_times("--recompute", settings.recompute, stages, "stage").value_or(times.forward);
+  times.update = given_times("--update", settings.update, stages, "stage")
+                     .value_or(Times(stages, nanoseconds{0}));
+  fill_transfers(settings, times);
+  const auto weight = [](std::string_view setting, std::string_view text) {
+    return parse_number(setting, text, 0, 1);
+  };
+  times.overlap = parse_list("--overlap", settings.overlap.value_or("1"), stages, "stage", weight);
+  return times;
+}
+
+StageCosts::StageCosts(StageTimes times) : times_(std::move(times)), table_(table_of(times_)) {}
+
+Links StageCosts::links() const {
+  Links links;
+  for (const nanoseconds t : times_.activation_transfer) links.activation.push_back(t.count() != 0);
+  for (const nanoseconds t : times_.gradient_transfer) links.gradient.push_back(t.count() != 0);
+  return links;
+}
+
+}  // namespace unlatch::sim

@@ -1,0 +1,55 @@
+// StageCosts: fixed times per stage and boundary, as the cost flags of the command line give them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schedules/transfers.h"
+#include "sim/cost_model.h"
+
+namespace unlatch::sim {
+
+/// The values of the cost flags as typed: one value for all stages (boundaries) or a list.
+struct CostSettings {
+  using Text = std::optional<std::string>;  ///< empty where the flag was not given
+  Text forward{}, backward{}, input_grad{}, weight_grad{}, recompute{}, update{};
+  Text transfer{}, activation_transfer{}, gradient_transfer{};
+  Text overlap{};
+};
+
+/// Times of one micro-batch on each stage; transfers on each boundary (stages - 1 of them).
+struct StageTimes {
+  std::vector<nanoseconds> forward, backward, backward_input, backward_weight, recompute, update;
+  std::vector<nanoseconds> activation_transfer, gradient_transfer;
+  std::vector<double> overlap;  ///< W of the rank of each stage, 0..1
+
+  int stages() const { return static_cast<int>(forward.size()); }
+  /// For a schedule that runs `parts` micro-batches in one piece: everything but the update, which
+  /// a batch has once either way, costs that many times as much.
+  StageTimes in_one_piece(int parts) const;
+};
+
+/// Contract, "Workload (a)": F=1 ms, B=2F, I=W=B/2, R=F, U=0, transfers 0, W=1 where not given.
+/// Throws Error for values that contradict each other or lists of another length.
+StageTimes stage_times(const CostSettings& settings, int stages);
+
+/// The cost model of these times.
+class StageCosts final : public CostModel {
+ public:
+  explicit StageCosts(StageTimes times);
+
+  nanoseconds duration(const Task& task) const override { return table_.at(task.op, task.stage); }
+  double overlap(Stage k) const override { return times_.overlap[k.value]; }
+  const CostTable* table() const override { return &table_; }
+
+  const StageTimes& times() const& { return times_; }
+  /// Boundaries whose transfer takes time, for with_transfers().
+  Links links() const;
+
+ private:
+  StageTimes times_;
+  CostTable table_;
+};
+
+}  // namespace unlatch::sim

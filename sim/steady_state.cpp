@@ -1,0 +1,208 @@
+#include "sim/steady_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+
+#include "sim/simulator.h"
+
+namespace unlatch::sim {
+
+namespace {
+
+constexpr std::int64_t most_tasks = 1'000'000;
+
+/// How far apart in batches tasks wait for each other.
+struct Reach {
+  int back = 0;   ///< furthest earlier batch that a task waits for
+  int ahead = 0;  ///< how far a lane runs ahead of a task: so many last batches are the drain
+};
+
+/// First and last batch among the tasks that a barrier waits for.
+struct BatchRange {
+  int first = 0;
+  int last = -1;
+};
+
+BatchRange before_barrier(const TaskGraph& graph, TaskId barrier) {
+  BatchRange range;
+  for (const Edge edge : graph.edges_into(barrier)) {
+    const Task& from = graph.task(edge.from());
+    if (from.op == Op::barrier) continue;
+    const int batch = batch_of(graph, from);
+    range.first = range.last < range.first ? batch : std::min(range.first, batch);
+    range.last = std::max(range.last, batch);
+  }
+  return range;
+}
+
+Reach reach_of(const TaskGraph& graph) {
+  Reach reach;
+  std::vector<BatchRange> barriers(graph.size() == 0 ? 0 : 1);
+  std::vector<int> barrier_index(graph.size(), 0);
+  for (const TaskId id : graph.ids()) {
+    const Task& task = graph.task(id);
+    if (task.op == Op::barrier) {
+      barrier_index[id.value] = static_cast<int>(barriers.size());
+      barriers.push_back(before_barrier(graph, id));
+      continue;
+    }
+    const int batch = batch_of(graph, task);
+    for (const Edge edge : graph.edges_into(id)) {
+      const Task& from = graph.task(edge.from());
+      if (from.op == Op::barrier) {
+        const BatchRange range = barriers[barrier_index[edge.from().value]];
+        if (range.last >= range.first) reach.back = std::max(reach.back, batch - range.first);
+        continue;
+      }
+      const int distance = batch - batch_of(graph, from);
+      reach.back = std::max(reach.back, distance);
+      if (edge.kind() == EdgeKind::order) reach.ahead = std::max(reach.ahead, -distance);
+    }
+  }
+  return reach;
+}
+
+constexpr std::uint64_t mixed(std::uint64_t x) {  // finalizer of SplitMix64
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+/// One number a batch for what its tasks are and when they run, seen from its end.
+std::vector<std::uint64_t> fingerprints(const TaskGraph& graph, const Timeline& timeline,
+                                        const std::vector<nanoseconds>& ends) {
+  std::vector<std::uint64_t> prints(ends.size(), 0);
+  for (const TaskId id : graph.ids()) {
+    const Task& task = graph.task(id);
+    if (task.op == Op::barrier) continue;  // follows from the tasks it waits for
+    const int batch = batch_of(graph, task);
+    const std::uint64_t part = task.micro_batch.value % graph.shape().micro_batches;
+    const std::uint64_t what = part << 32 | static_cast<std::uint64_t>(task.stage.value) << 8 |
+                               static_cast<std::uint64_t>(task.op);
+    const Span span = timeline[id];
+    const auto start = static_cast<std::uint64_t>((span.start - ends[batch]).count());
+    const auto length = static_cast<std::uint64_t>(span.length().count());
+    prints[batch] += mixed(mixed(mixed(what + 0x9e3779b97f4a7c15u) + start) + length);
+  }
+  return prints;
+}
+
+/// The smallest c for which the last `window` + c batches up to `last` repeat every c batches, or
+/// 0. With a window as long as the furthest edge, all later batches then repeat by induction: every
+/// task of batch b waits for tasks of batches b-window and later only.
+int cycle_of(const std::vector<std::uint64_t>& prints, const std::vector<nanoseconds>& ends,
+             int last, int window) {
+  const auto repeats = [&](int b, int c) {
+    return prints[b] == prints[b - c] && ends[b] - ends[b - 1] == ends[b - c] - ends[b - c - 1];
+  };
+  for (int c = 1; last - window - c >= 0; ++c) {
+    bool all = true;
+    // A long cycle is only believed when a whole one has been seen twice.
+    for (int b = last; all && b > last - std::max(window, c); --b) {
+      all = b - c - 1 >= 0 && repeats(b, c);
+    }
+    if (all) return c;
+  }
+  return 0;
+}
+
+SteadyState mean_between(const std::vector<nanoseconds>& ends, int first, int last) {
+  SteadyState steady;
+  steady.exact = false;
+  steady.batches = static_cast<int>(ends.size());
+  if (last > first) {
+    steady.batch_period_ns =
+        static_cast<double>((ends[last] - ends[first]).count()) / (last - first);
+  } else if (last >= 0) {
+    steady.batch_period_ns = static_cast<double>(ends[last].count()) / (last + 1);
+  }
+  return steady;
+}
+
+int last_before_drain(const TaskGraph& graph, const Reach& reach) {
+  return std::max(0, graph.shape().batches - 1 - reach.ahead);
+}
+
+/// The exact period where the batches before the drain repeat, else the mean over their later half.
+SteadyState read_period(const TaskGraph& graph, const Timeline& timeline) {
+  const std::vector<nanoseconds> ends = batch_ends(graph, timeline);
+  const Reach reach = reach_of(graph);
+  const int last = last_before_drain(graph, reach);
+  const int window = std::max(1, reach.back);
+  const int cycle = cycle_of(fingerprints(graph, timeline, ends), ends, last, window);
+  if (cycle == 0) return mean_between(ends, last / 2, last);
+  SteadyState steady;
+  steady.cycle = cycle;
+  steady.batches = graph.shape().batches;
+  steady.batch_period_ns = static_cast<double>((ends[last] - ends[last - cycle]).count()) / cycle;
+  return steady;
+}
+
+}  // namespace
+
+std::vector<nanoseconds> batch_ends(const TaskGraph& graph, const Timeline& timeline) {
+  const int batches = graph.shape().batches;
+  std::vector<nanoseconds> updates(batches, nanoseconds{-1});
+  std::vector<nanoseconds> backwards(batches, nanoseconds{0});
+  for (const TaskId id : graph.ids()) {
+    const Task& task = graph.task(id);
+    if (!is_compute(task.op)) continue;
+    const int batch = batch_of(graph, task);
+    if (task.op == Op::update) {
+      updates[batch] = std::max(updates[batch], timeline[id].end);
+    } else if (task.op != Op::forward && task.op != Op::recompute) {
+      backwards[batch] = std::max(backwards[batch], timeline[id].end);
+    }
+  }
+  for (int b = 0; b < batches; ++b) {
+    if (updates[b] < nanoseconds{0}) updates[b] = backwards[b];
+  }
+  return updates;
+}
+
+SteadyState steady_state(const GraphOfBatches& graph_of, const CostModel& costs) {
+  for (int batches = 3;; batches *= 2) {
+    const TaskGraph graph = graph_of(batches);
+    const SteadyState steady = read_period(graph, run(graph, costs));
+    const bool enough = batches > 3 && 2 * std::int64_t{graph.size()} > most_tasks;
+    if (steady.exact || enough) return steady;
+  }
+}
+
+SteadyState steady_state_of(const TaskGraph& graph, const Timeline& timeline) {
+  return read_period(graph, timeline);
+}
+
+SteadyState mean_period(const TaskGraph& graph, const Timeline& timeline) {
+  return mean_between(batch_ends(graph, timeline), graph.shape().batches / 10,
+                      last_before_drain(graph, reach_of(graph)));
+}
+
+std::optional<double> BatchWork::speedup_over_bp(const SteadyState& steady) const {
+  if (steady.batch_period_ns <= 0) return std::nullopt;
+  return static_cast<double>((compute + transfers).count()) / steady.batch_period_ns;
+}
+
+std::optional<double> BatchWork::utilization(const SteadyState& steady) const {
+  if (steady.batch_period_ns <= 0) return std::nullopt;
+  return static_cast<double>(compute.count()) / (ranks * steady.batch_period_ns);
+}
+
+BatchWork batch_work(const TaskGraph& graph, const StageTimes& times,
+                     std::span<const double> slow) {
+  BatchWork work;
+  work.ranks = graph.ranks();
+  const int parts = graph.shape().micro_batches;
+  for (const Stage k : up_to<Stage>(times.stages())) {
+    const auto both =
+        static_cast<double>((times.forward[k.value] + times.backward[k.value]).count());
+    work.compute += nanoseconds(std::llround(parts * both * slow[graph.rank_of(k).value]));
+  }
+  for (const nanoseconds t : times.activation_transfer) work.transfers += parts * t;
+  for (const nanoseconds t : times.gradient_transfer) work.transfers += parts * t;
+  return work;
+}
+
+}  // namespace unlatch::sim

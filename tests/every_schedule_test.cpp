@@ -1,0 +1,182 @@
+// What holds for every schedule, variant and small shape: the catalogue's promises, the sanity of
+// every graph, and that the executor on a fake clock equals the simulator.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "exec/executor.h"
+#include "exec/fake_backend.h"
+#include "schedules/graph_algorithms.h"
+#include "schedules/properties.h"
+#include "schedules/races.h"
+#include "sim/simulator.h"
+#include "sim/stage_costs.h"
+#include "tests/support/variants.h"
+#include "traces/metrics.h"
+
+namespace unlatch {
+namespace {
+
+using testing_support::variants;
+
+class EverySchedule : public testing::TestWithParam<std::string_view> {
+ protected:
+  const Method& method() const { return find_method(GetParam()); }
+
+  /// Calls visit(spec, shape) for P 1..5, M 1..6 (where it matters), batches 1..12, both drains.
+  template <class Visit>
+  void for_every_shape(const Visit& visit) const {
+    for (int stages = 1; stages <= 5; ++stages) {
+      for (const std::string& text : variants(method(), stages)) {
+        const ScheduleSpec spec = ScheduleSpec::parse(text);
+        for (int m = 1; m <= (method().uses_micro_batches ? 6 : 1); ++m) {
+          for (int batches = 1; batches <= 12; ++batches) {
+            for (const bool drain : {true, false}) {
+              visit(
+                  spec,
+                  Shape{.stages = stages, .micro_batches = m, .batches = batches, .drain = drain});
+              if (HasFatalFailure()) return;
+            }
+          }
+        }
+      }
+    }
+  }
+};
+
+std::string describe(const ScheduleSpec& spec, const Shape& s) {
+  return fmt::format("{} P={} M={} batches={} drain={}", spec.text(), s.stages, s.micro_batches,
+                     s.batches, s.drain);
+}
+
+sim::StageTimes uneven_times(int stages, bool transfers, double overlap) {
+  using std::chrono::milliseconds;
+  sim::StageTimes times;
+  for (int k = 0; k < stages; ++k) {
+    times.forward.push_back(milliseconds(3 + k * 2 % 5));
+    times.backward.push_back(milliseconds(5 + k * 3 % 4));
+    times.backward_input.push_back(milliseconds(2));
+    times.backward_weight.push_back(times.backward.back() - milliseconds(2));
+    times.recompute.push_back(milliseconds(2 + k % 4));
+    times.update.push_back(milliseconds(k % 2));
+    times.overlap.push_back(overlap);
+    if (k + 1 == stages) break;
+    times.activation_transfer.push_back(milliseconds(transfers ? 1 + k % 3 : 0));
+    times.gradient_transfer.push_back(milliseconds(transfers ? 4 - k % 3 : 0));
+  }
+  return times;
+}
+
+/// Without drain a stage leaves out its last backwards only.
+void expect_each_work_once(const TaskGraph& graph) {
+  std::map<std::pair<Op, std::pair<Stage, MicroBatch>>, int> seen;
+  for (const Task& task : graph.tasks()) {
+    if (task.op != Op::barrier) ++seen[{task.op, {task.stage, task.micro_batch}}];
+  }
+  for (const auto& [work, count] : seen) EXPECT_EQ(count, 1);
+  for (const Stage k : up_to<Stage>(graph.shape().stages)) {
+    int backwards = 0;
+    for (const MicroBatch i : up_to<MicroBatch>(graph.shape().all_micro_batches())) {
+      EXPECT_EQ(seen.count({Op::forward, {k, i}}), 1U);
+      const bool whole = seen.count({Op::backward, {k, i}}) == 1;
+      EXPECT_EQ(seen.count({Op::backward_input, {k, i}}),
+                seen.count({Op::backward_weight, {k, i}}));
+      if (whole || seen.count({Op::backward_input, {k, i}}) == 1) ++backwards;
+    }
+    if (graph.shape().drain) {
+      EXPECT_EQ(backwards, graph.shape().all_micro_batches());
+    }
+  }
+}
+
+TEST_P(EverySchedule, DoesEachWorkOnceWithoutRaces) {
+  for_every_shape([](const ScheduleSpec& spec, const Shape& shape) {
+    SCOPED_TRACE(describe(spec, shape));
+    const TaskGraph graph = spec.make(shape).build();
+    expect_each_work_once(graph);
+    EXPECT_TRUE(races(graph).empty());
+    for (const TaskId id : graph.ids()) {
+      for (const Edge edge : graph.edges_into(id)) ASSERT_LT(edge.from(), id);
+    }
+  });
+}
+
+TEST_P(EverySchedule, KeepsItsPromises) {
+  for_every_shape([](const ScheduleSpec& spec, const Shape& shape) {
+    if (!shape.drain) return;  // its last forwards never meet their update
+    SCOPED_TRACE(describe(spec, shape));
+    const Properties measured = properties(spec.make(shape).build());
+    const Promise promise = spec.promise(shape);
+    EXPECT_EQ(measured.forward_staleness, promise.forward_staleness);
+    EXPECT_EQ(measured.weight_staleness, promise.weight_staleness);
+    for (std::size_t k = 0; k < promise.weight_versions.size(); ++k) {
+      // A run must be longer than fill and drain together to see all versions alive at once.
+      const bool steady = shape.batches > 2 * promise.forward_staleness[k] + 1;
+      EXPECT_LE(measured.weight_versions[k], promise.weight_versions[k]) << "stage " << k;
+      EXPECT_TRUE(!steady || measured.weight_versions[k] == promise.weight_versions[k]) << k;
+    }
+    EXPECT_EQ(measured.activations, promise.activations);
+    EXPECT_EQ(measured.inputs, promise.inputs);
+    const auto& stale = measured.forward_staleness;
+    if (spec.method().synchronous) {
+      EXPECT_EQ(std::count(stale.begin(), stale.end(), 0), std::ssize(stale));
+    }
+  });
+}
+
+TEST_P(EverySchedule, RunsOnAFakeClockExactlyAsSimulated) {
+  for_every_shape([](const ScheduleSpec& spec, const Shape& shape) {
+    SCOPED_TRACE(describe(spec, shape));
+    for (const auto& [transfers, overlap] : {std::pair(false, 1.0), {true, 0.3}, {true, 0.0}}) {
+      const sim::StageCosts costs(uneven_times(shape.stages, transfers, overlap));
+      const TaskGraph graph = with_transfers(spec.make(shape).build(), costs.links());
+      const Timeline simulated = sim::run(graph, costs);
+      exec::FakeBackend backend(
+          graph, [&](const Task& task) { return costs.duration(task); }, overlap);
+      ASSERT_EQ(exec::run(graph, backend), simulated);
+      ASSERT_EQ(sim::run(graph, costs), simulated);
+    }
+  });
+}
+
+TEST_P(EverySchedule, TakesAtLeastItsCriticalPathAndItsBusiestRank) {
+  for_every_shape([](const ScheduleSpec& spec, const Shape& shape) {
+    if (shape.batches % 4 != 1) return;  // 1, 5, 9: the bounds need no complete list
+    SCOPED_TRACE(describe(spec, shape));
+    const sim::StageCosts slow(uneven_times(shape.stages, true, 0.5));
+    const sim::StageCosts quick(uneven_times(shape.stages, false, 0.5));
+    const TaskGraph plain = spec.make(shape).build();
+    const TaskGraph graph = with_transfers(plain, slow.links());
+    const Timeline timeline = sim::run(graph, slow);
+    const Metrics m = metrics(graph, timeline);
+    long long path = 0;
+    const auto length = [&](TaskId id) -> long long { return timeline[id].length().count(); };
+    // The pair F, R starts together: leave R out, it hangs on no path of its own but F's.
+    for (const TaskId id : critical_path(graph, [&](TaskId id) {
+           return graph.task(id).op == Op::recompute ? 0LL : length(id);
+         })) {
+      if (graph.task(id).op != Op::recompute) path += length(id);
+    }
+    EXPECT_GE(m.makespan.count(), path);
+    for (const RankMetrics& rank : m.ranks) {
+      EXPECT_GE(m.makespan, rank.busy);
+      EXPECT_EQ(rank.busy + rank.idle, m.makespan);
+    }
+    EXPECT_LE(makespan(sim::run(plain, quick)), m.makespan);  // a faster link never slows it
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Catalogue, EverySchedule, testing::ValuesIn([] {
+                           std::vector<std::string_view> names;
+                           for (const Method& method : methods()) names.push_back(method.name);
+                           return names;
+                         }()),
+                         [](const auto& method) {
+                           std::string name(method.param);
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return "Of_" + name;
+                         });
+
+}  // namespace
+}  // namespace unlatch

@@ -1,0 +1,51 @@
+// FLOPs and tape bytes of small layers, counted by hand.
+#include "models/layer.h"
+#include "tests/models/support.h"
+
+namespace unlatch::models {
+namespace {
+
+TEST(LayerCosts, ConvolutionCountsTwoAMultiplyAdd) {
+  // 3 outputs of 4x4, each 2 channels x 3x3 multiply-adds and one bias.
+  const Layer layer{"c", Convolution{.out_channels = 3, .kernel = 3, .padding = 1}};
+  EXPECT_EQ(forward_flops(layer, {2, 4, 4}), 48 * 18 * 2 + 48);
+  EXPECT_EQ(backward_flops(layer, {2, 4, 4}), 2 * 48 * 18 * 2 + 48);
+}
+
+TEST(LayerCosts, LinearIsOneProductForwardAndTwoBackward) {
+  const Layer layer{"l", Linear{.out_features = 5, .bias = false}};
+  EXPECT_EQ(forward_flops(layer, {7, 1, 1}), 70);
+  EXPECT_EQ(backward_flops(layer, {7, 1, 1}), 140);
+}
+
+TEST(LayerCosts, PoolingComparesAndRoutes) {
+  EXPECT_EQ(forward_flops({"p", MaxPool{}}, {2, 4, 4}), 8 * 3);
+  EXPECT_EQ(backward_flops({"p", MaxPool{}}, {2, 4, 4}), 8);
+  EXPECT_EQ(forward_flops({"g", GlobalAveragePool{}}, {2, 4, 4}), 32);
+}
+
+Layer block(std::vector<Layer> shortcut) {
+  return {"b", Residual{.body = {{"c", Convolution{.out_channels = 2, .kernel = 1, .bias = false}},
+                                 {"r", Relu{}}},
+                        .shortcut = std::move(shortcut)}};
+}
+
+TEST(LayerCosts, ResidualAddsItsBranchesAndTheSum) {
+  const SampleShape input{2, 3, 3};
+  const std::int64_t products = 18 * 2;
+  EXPECT_EQ(forward_flops(block({}), input), 2 * products + 18 + 18);
+  EXPECT_EQ(backward_flops(block({}), input), 4 * products + 18 + 18);
+}
+
+TEST(LayerCosts, TapeHoldsEveryTensorOnce) {
+  EXPECT_EQ(tape_bytes({"c", Convolution{.out_channels = 9}}, {2, 3, 3}), 4 * 18);
+  EXPECT_EQ(tape_bytes({"p", MaxPool{}}, {2, 4, 4}), 8);
+  EXPECT_EQ(tape_bytes({"g", GlobalAveragePool{}}, {2, 4, 4}), 0);
+  EXPECT_EQ(tape_bytes(block({}), {2, 3, 3}), 4 * (18 + 18));
+  // The second convolution reads the tensor that the first one keeps.
+  EXPECT_EQ(tape_bytes(block({{"s", Convolution{.out_channels = 2, .kernel = 1}}}), {2, 3, 3}),
+            4 * (18 + 18));
+}
+
+}  // namespace
+}  // namespace unlatch::models

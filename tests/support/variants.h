@@ -1,0 +1,66 @@
+// Every variant of every schedule in the catalogue, made from its keys, so that a new schedule gets
+// every property test by its registry line.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "schedules/registry.h"
+
+namespace unlatch::testing_support {
+
+/// One value a stage, joined as a specification wants it: value(k), k stages below the last.
+template <class Value>
+std::string per_stage(int stages, const Value& value) {
+  std::string text;
+  for (int k = 0; k < stages; ++k) {
+    text += fmt::format("{}{}", k == 0 ? "" : "/", k + 1 < stages ? value(stages - 1 - k) : 0);
+  }
+  return text;
+}
+
+/// Values of one key worth trying; "" leaves it to its default.
+inline std::vector<std::string> values(const Key& key, int stages) {
+  std::vector<std::string> result{""};
+  if (key.type == Key::Type::number) result.push_back("0.5");
+  if (key.name == "staleness") {
+    result.push_back(per_stage(stages, [](int) { return 0; }));
+    result.push_back(per_stage(stages, [](int d) { return 3 * d; }));
+    result.push_back(per_stage(stages, [](int d) { return d; }));
+  }
+  for (std::size_t w = key.type == Key::Type::word ? 1 : 0; w < key.words.size(); ++w) {
+    result.emplace_back(key.words[w]);
+  }
+  return result;
+}
+
+/// Specifications that are valid for this number of stages.
+inline std::vector<std::string> variants(const Method& method, int stages) {
+  std::vector<std::string> all{""};
+  for (const Key& key : method.keys) {
+    std::vector<std::string> longer;
+    for (const std::string& before : all) {
+      for (const std::string& value : values(key, stages)) {
+        longer.push_back(value.empty() ? before
+                                       : fmt::format("{}{}{}={}", before, before.empty() ? "" : ",",
+                                                     key.name, value));
+      }
+    }
+    all = longer;
+  }
+  std::vector<std::string> valid;
+  for (const std::string& keys : all) {
+    const std::string text = fmt::format("{}{}{}", method.name, keys.empty() ? "" : ":", keys);
+    try {
+      ScheduleSpec::parse(text).options({.stages = stages});
+      valid.push_back(text);
+    } catch (const std::exception&) {
+      // A combination that the method refuses, such as unbounded queues in lock-step.
+    }
+  }
+  return valid;
+}
+
+}  // namespace unlatch::testing_support

@@ -1,0 +1,197 @@
+// unlatch compare: many schedules under one workload, ranked.
+#include <algorithm>
+#include <filesystem>
+
+#include "schedules/error.h"
+#include "sim/units.h"
+#include "tools/command.h"
+#include "tools/report.h"
+#include "tools/simulation.h"
+#include "tools/simulation_json.h"
+#include "tools/simulation_text.h"
+#include "tools/table.h"
+#include "tools/terminal.h"
+#include "tools/text.h"
+#include "traces/chrome_trace.h"
+
+namespace unlatch::tools {
+namespace {
+
+/// What is kept of one schedule once its graph is released.
+struct Entry {
+  double period_ms = 0;
+  std::int64_t peak_bytes = 0;
+  std::optional<Excess> excess;
+  std::vector<std::string> cells;  ///< of the table, without the place
+  Json json;
+  DrawnTimeline drawn;
+};
+
+struct Wishes {
+  bool json = false;
+  bool report = false;
+  int most_path = 0;
+  std::optional<std::string> trace_directory;
+};
+
+/// "dsp:form=queue,queues=1/1/0" as a file name: "dsp-form_queue-queues_1.1.0".
+std::string file_name(const std::string& specification, int place) {
+  std::string name = fmt::format("{:02}-", place);
+  for (char c : specification) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    name += plain || c == '_' || c == '.' ? c : c == '=' ? '_' : c == '/' ? '.' : '-';
+  }
+  return name + ".json";
+}
+
+/// Largest over the ranks of what the memory of one keeps.
+template <class Part>
+int most(const std::vector<RankMemory>& memory, Part part) {
+  int result = 0;
+  for (const RankMemory& rank : memory) result = std::max(result, rank.*part);
+  return result;
+}
+
+std::vector<std::string> cells_of(const Simulation& s) {
+  int staleness = 0;
+  for (const StageMetrics& stage : s.metrics.stages) {
+    staleness = std::max(staleness, stage.forward_staleness);
+  }
+  return {s.spec.text(),
+          format_ms(s.steady.batch_period_ns / 1e6),
+          format_number(s.work.speedup_over_bp(s.steady)),
+          format_percent(s.work.utilization(s.steady)),
+          format_ms(s.metrics.makespan),
+          format_percent(s.metrics.bubble_ratio),
+          fmt::format("{}", staleness),
+          fmt::format("{}", most(s.memory, &RankMemory::peak_activations)),
+          fmt::format("{}", most(s.memory, &RankMemory::peak_inputs)),
+          fmt::format("{}", most(s.memory, &RankMemory::peak_weight_versions)),
+          sim::format_size(s.worst_peak_bytes()),
+          s.excess ? s.excess->text() : ""};
+}
+
+Table empty_table() {
+  return Table({"#", "<schedule", "period ms", "speed-up", "utilization", "makespan ms", "bubble",
+                "staleness", "tapes", "inputs", "versions", "memory", "<over the limit"});
+}
+
+Entry entry_of(const Simulation& simulation, const Wishes& wishes, int place) {
+  Entry entry{.period_ms = simulation.steady.batch_period_ns / 1e6,
+              .peak_bytes = simulation.worst_peak_bytes(),
+              .excess = simulation.excess,
+              .cells = cells_of(simulation),
+              .json = {},
+              .drawn = {}};
+  if (wishes.json) {
+    entry.json = simulation_json(simulation, wishes.most_path);
+    if (entry.excess) {
+      entry.json["fits_memory_limit"] = false;
+      entry.json["reason"] = entry.excess->text();
+    }
+  }
+  if (wishes.report) {
+    entry.drawn = drawn_timeline(simulation.graph, simulation.timeline);
+    entry.drawn.title = simulation.spec.text();
+    entry.drawn.subtitle =
+        fmt::format("period {} ms, speed-up {}", entry.cells[1], entry.cells[2]);
+  }
+  if (wishes.trace_directory) {
+    ChromeTraceOptions options;
+    options.memory = simulation.memory;
+    write_chrome_trace(
+        fmt::format("{}/{}", *wishes.trace_directory, file_name(simulation.spec.text(), place)),
+        simulation.graph, simulation.timeline, options);
+  }
+  return entry;
+}
+
+Wishes read_wishes(const Arguments& arguments) {
+  Wishes wishes{.json = arguments.has("json"),
+                .report = arguments.has("report"),
+                .most_path = asked_path_length(arguments),
+                .trace_directory = arguments.text("trace-dir")};
+  if (wishes.trace_directory) {
+    std::error_code failed;
+    std::filesystem::create_directories(*wishes.trace_directory, failed);
+    require(!failed, "{} '{}': the directory cannot be made: {}", arguments.place("trace-dir"),
+            *wishes.trace_directory, failed.message());
+  }
+  return wishes;
+}
+
+/// Period, then worst peak memory, then the order given; what is over the limit comes last.
+void rank(std::vector<Entry>& entries) {
+  std::ranges::stable_sort(entries, {}, [](const Entry& entry) {
+    return std::tuple{entry.excess.has_value(), entry.period_ms, entry.peak_bytes};
+  });
+}
+
+std::string settings_text(const Arguments& arguments, const Command& command) {
+  std::string text = "unlatch compare";
+  for (std::string_view name : command.flag_names()) {
+    if (name == "report") continue;
+    for (const std::string& value : arguments.all(name)) {
+      text += fmt::format(" --{} {}", name, value);
+    }
+  }
+  return text;
+}
+
+void print_text(const Workload& workload, const Table& table) {
+  print(fmt::format("{} stages on {} ranks, {} micro-batches a batch, {} batches; best first\n\n{}",
+                    workload.shape.stages, workload.shape.ranks(), workload.shape.micro_batches,
+                    workload.shape.batches, table.text()));
+}
+
+int run(const Arguments& arguments) {
+  const std::vector<ScheduleSpec> specs = asked_schedules(arguments, 0);
+  const Wishes wishes = read_wishes(arguments);
+  const Workload workload = read_workload(arguments, specs);
+  std::vector<Entry> entries;
+  for (const ScheduleSpec& spec : specs) {
+    if (progress_is_shown()) say(fmt::format("simulating {}", spec.text()));
+    const int place = static_cast<int>(entries.size()) + 1;
+    entries.push_back(entry_of(simulate(spec, workload), wishes, place));
+  }
+  rank(entries);
+  Table table = empty_table();
+  Json all = Json::array();
+  std::vector<DrawnTimeline> drawn;
+  for (Entry& entry : entries) {
+    entry.cells.insert(entry.cells.begin(), fmt::format("{}", all.size() + 1));
+    table.add(entry.cells);
+    all.push_back(std::move(entry.json));
+    drawn.push_back(std::move(entry.drawn));
+  }
+  if (const auto path = arguments.text("report")) {
+    write_report(*path, settings_text(arguments, compare_command()), table, drawn);
+  }
+  wishes.json ? print_json({{"schedules", all}}) : print_text(workload, table);
+  require(!entries.front().excess, "no schedule fits the memory limit: {}: {}",
+          entries.front().cells[1], entries.front().excess ? entries.front().excess->text() : "");
+  return 0;
+}
+
+}  // namespace
+
+Command compare_command() {
+  return {.name = "compare",
+          .summary = "Rank schedules by steady-state batch period, then memory",
+          .groups = {{"Schedules",
+                      {{"schedule", "SPEC", "NAME[:key=value[,key=value...]]; once for each",
+                        Flag::Kind::repeated}}},
+                     shape_flags(),
+                     cost_flags(),
+                     memory_flags(),
+                     straggler_flags(),
+                     measured_flags(),
+                     {"Output",
+                      {{"report", "FILE.html", "Write a page with the table and the timelines"},
+                       {"trace-dir", "DIR", "Write a Chrome trace of each schedule"},
+                       {"critical-path", "all|N",
+                        "Most tasks of each critical path in JSON (1000)"}}}},
+          .run = run};
+}
+
+}  // namespace unlatch::tools

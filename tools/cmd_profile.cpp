@@ -1,0 +1,121 @@
+// unlatch profile: what each layer of a model costs on this machine.
+#include <algorithm>
+#include <thread>
+
+#include "models/dataset.h"
+#include "schedules/error.h"
+#include "sim/units.h"
+#include "tools/command.h"
+#include "tools/model_options.h"
+#include "tools/profile_file.h"
+#include "tools/table.h"
+#include "tools/terminal.h"
+#include "tools/text.h"
+#include "tools/training.h"
+#include "traces/atomic_file.h"
+
+namespace unlatch::tools {
+namespace {
+
+std::vector<int> asked_list(const Arguments& arguments, std::string_view name,
+                            std::vector<int> otherwise, int most) {
+  const auto text = arguments.text(name);
+  if (!text) return otherwise;
+  std::vector<int> values;
+  for (std::string_view entry : sim::split_list(*text)) {
+    const auto value = sim::parse_whole(arguments.place(name), entry, 1, most);
+    values.push_back(static_cast<int>(value));
+  }
+  return values;
+}
+
+/// One worker, and as many as there are cores: what a schedule costs lies between.
+std::vector<int> usual_workers() {
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return cores == 1 ? std::vector<int>{1} : std::vector<int>{1, cores};
+}
+
+std::string ms(const exec::Measurement& time) {
+  return format_number(static_cast<double>(time.median_ns) / 1e6);
+}
+
+std::string to_text(const exec::LayerProfile& profile) {
+  Table table({"<layer", "F ms", "F without tape ms", "B ms", "U ms", "output", "tape",
+               "parameters"});
+  for (const exec::LayerCost& layer : profile.layers) {
+    table.add({layer.name, ms(layer.forward), ms(layer.forward_only), ms(layer.backward),
+               ms(layer.update), sim::format_size(static_cast<std::int64_t>(layer.output_bytes)),
+               sim::format_size(static_cast<std::int64_t>(layer.tape_bytes)),
+               sim::format_size(static_cast<std::int64_t>(layer.parameter_bytes))});
+  }
+  return fmt::format(
+      "batch size {}, {} worker{}: medians of {} steps, the first {} left out\n{}"
+      "input {} ms, target {} ms, loss {} ms, overhead of a call {} ms, whole step {} ms\n\n",
+      profile.micro_batch_size, profile.workers, profile.workers == 1 ? "" : "s", profile.samples,
+      profile.left_out, table.text(), ms(profile.input), ms(profile.target), ms(profile.loss),
+      ms(profile.overhead), ms(profile.step));
+}
+
+exec::ProfileOptions asked_options(const Arguments& arguments) {
+  exec::ProfileOptions options;
+  constexpr int most = 100'000;
+  options.samples = arguments.whole("samples", 20, 1, most);
+  options.warm_up = arguments.whole("warm-up", 3, 0, most);
+  options.optimizer = asked_optimizer(arguments);
+  options.seed = arguments.seed();
+  return options;
+}
+
+int run(const Arguments& arguments) {
+  const models::DataSplit data = models::load_data(arguments.text("data", "digits"));
+  const models::Model model = asked_model_for(arguments, data.train);
+  constexpr int most_workers = 1024;
+  const auto sizes = asked_list(arguments, "batch-size", {64}, data.train.samples());
+  const auto workers = asked_list(arguments, "workers", usual_workers(), most_workers);
+  exec::ProfileOptions options = asked_options(arguments);
+  const auto path = arguments.text("save");
+  std::optional<AtomicFile> out;
+  if (path) out.emplace(*path);  // a bad path fails before the measuring
+  ProfileFile file{
+      .model = *arguments.text("model"), .data = arguments.text("data", "digits"), .profiles = {}};
+  for (const int size : sizes) {
+    for (const int count : workers) {
+      options.micro_batch_size = size;
+      options.workers = count;
+      if (progress_is_shown()) say(fmt::format("batch size {}, {} workers", size, count));
+      file.profiles.push_back(exec::profile_layers(model, data.train, options));
+    }
+  }
+  if (out) {
+    *out << to_json(file).dump(1) << '\n';
+    out->commit();
+  }
+  if (arguments.has("json")) {
+    print_json(to_json(file));
+  } else {
+    for (const exec::LayerProfile& profile : file.profiles) print(to_text(profile));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command profile_command() {
+  return {.name = "profile",
+          .summary = "Measure the costs of each layer of a model on this machine",
+          .groups = {{"Model",
+                      {{"model", "NAME", "Model to measure"},
+                       {"data", "SPEC", "Data that it is fed with (digits)"},
+                       {"batch-size", "B[,B...]", "Sizes of a piece to measure (64)"},
+                       {"optimizer", "SPEC", "Optimizer of the update (sgd)"},
+                       {"weight-decay", "L", "Weight decay (0)"},
+                       {"seed", "N", "Seed (0)"}}},
+                     {"Measuring",
+                      {{"workers", "W[,W...]", "Threads that work at once (1 and all cores)"},
+                       {"samples", "N", "Steps behind every median (20)"},
+                       {"warm-up", "N", "Steps left out before them (3); 0 keeps all"}}},
+                     {"Output", {{"save", "FILE.json", "Write the profile for --profile"}}}},
+          .run = run};
+}
+
+}  // namespace unlatch::tools

@@ -1,0 +1,54 @@
+// unlatch simulate: one schedule under a cost model, with all metrics.
+#include "schedules/error.h"
+#include "tools/command.h"
+#include "tools/simulation.h"
+#include "tools/simulation_json.h"
+#include "tools/simulation_text.h"
+#include "tools/terminal.h"
+
+namespace unlatch::tools {
+namespace {
+
+int run(const Arguments& arguments) {
+  const std::vector<ScheduleSpec> specs = asked_schedules(arguments, 1);
+  const int most_path = asked_path_length(arguments);
+  const Workload workload = read_workload(arguments, specs);
+  const Simulation simulation = simulate(specs.front(), workload);
+  if (simulation.excess) {
+    fail("{} does not fit the memory limit: {}; raise --memory-limit or choose another schedule, "
+         "more stages or smaller micro-batches",
+         simulation.spec.text(), simulation.excess->text());
+  }
+  write_files(arguments, simulation);
+  if (arguments.has("json")) {
+    print_json(simulation_json(simulation, most_path));
+  } else {
+    print(simulation_text(simulation, most_path));
+  }
+  return 0;
+}
+
+std::vector<Flag> own_flags() {
+  std::vector<Flag> flags = file_flags();
+  flags.push_back({"critical-path", "all|N", "Most tasks of the critical path in JSON (1000)"});
+  return flags;
+}
+
+}  // namespace
+
+Command simulate_command() {
+  return {.name = "simulate",
+          .summary = "Simulate one schedule: time, utilization, idle time by cause, memory",
+          .groups = {{"Schedule",
+                      {{"schedule", "SPEC", "NAME[:key=value[,key=value...]]",
+                        Flag::Kind::repeated}}},
+                     shape_flags(),
+                     cost_flags(),
+                     memory_flags(),
+                     straggler_flags(),
+                     measured_flags(),
+                     {"Output", own_flags()}},
+          .run = run};
+}
+
+}  // namespace unlatch::tools

@@ -1,0 +1,52 @@
+#include "tools/model_options.h"
+
+#include "schedules/error.h"
+
+namespace unlatch::tools {
+namespace {
+
+std::string asked_name(const Arguments& arguments) {
+  const auto name = arguments.text("model");
+  require(name.has_value(), "--model NAME is needed: one of {}",
+          fmt::join(models::model_names(), ", "));
+  return *name;
+}
+
+}  // namespace
+
+models::Model asked_model(const Arguments& arguments) {
+  const std::string name = asked_name(arguments);
+  const auto data = arguments.text("data");
+  if (!data) return models::make_model(name, models::usual_input(name), 10);
+  return asked_model_for(arguments, models::load_data(*data).train);
+}
+
+models::Model asked_model_for(const Arguments& arguments, const models::Dataset& data) {
+  const models::Model model = models::make_model(asked_name(arguments), data.shape, data.classes);
+  models::require_fits(data, model.input);
+  return model;
+}
+
+std::vector<models::StageRange> asked_partition(const Arguments& arguments,
+                                                std::span<const double> layer_costs, int stages) {
+  const std::string how = arguments.text("partition", "auto");
+  const int layers = static_cast<int>(layer_costs.size());
+  if (how == "uniform") return models::uniform_partition(layers, stages);
+  if (how == "auto") return models::balanced_partition(layer_costs, stages);
+  require(how.find_first_not_of("0123456789/") == std::string::npos && !how.empty(),
+          "{} '{}': must be auto, uniform or layer counts like 3/2/1",
+          arguments.place("partition"), how);
+  return models::explicit_partition(how, layers, stages);
+}
+
+std::vector<double> flops_of_layers(const models::Model& model) {
+  std::vector<double> costs;
+  const auto shapes = model.shapes();
+  for (std::size_t j = 0; j < model.layers.size(); ++j) {
+    costs.push_back(static_cast<double>(models::forward_flops(model.layers[j], shapes[j]) +
+                                        models::backward_flops(model.layers[j], shapes[j])));
+  }
+  return costs;
+}
+
+}  // namespace unlatch::tools

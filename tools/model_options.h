@@ -1,0 +1,26 @@
+// Model options: --model, --data and --partition, shared by partition, profile, train and eval.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "models/dataset.h"
+#include "models/model.h"
+#include "models/partition.h"
+#include "tools/arguments.h"
+
+namespace unlatch::tools {
+
+/// The model of --model for the input and classes of --data, or for the model's usual ones.
+models::Model asked_model(const Arguments& arguments);
+/// The same for data that are loaded already. Throws Error when they do not fit.
+models::Model asked_model_for(const Arguments& arguments, const models::Dataset& data);
+
+/// --partition auto (the default), uniform or n1/n2/.. over layers of these costs.
+std::vector<models::StageRange> asked_partition(const Arguments& arguments,
+                                                std::span<const double> layer_costs, int stages);
+
+/// Floating-point operations of one sample, forward and backward, a layer.
+std::vector<double> flops_of_layers(const models::Model& model);
+
+}  // namespace unlatch::tools

@@ -1,0 +1,23 @@
+// Profile file: measured costs of a model's layers as JSON, written and read back.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "exec/layer_profile.h"
+#include "tools/json_output.h"
+
+namespace unlatch::tools {
+
+/// What `unlatch profile` measured: one profile for each batch size and number of workers.
+struct ProfileFile {
+  std::string model;
+  std::string data;
+  std::vector<exec::LayerProfile> profiles;
+};
+
+Json to_json(const ProfileFile& file);
+/// Throws Error that names the file and what is wrong with it.
+ProfileFile read_profile(const std::string& path);
+
+}  // namespace unlatch::tools

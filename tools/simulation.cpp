@@ -1,0 +1,141 @@
+#include "tools/simulation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "schedules/error.h"
+#include "sim/simulator.h"
+#include "sim/units.h"
+#include "tools/terminal.h"
+#include "traces/chrome_trace.h"
+#include "traces/tasks_csv.h"
+
+namespace unlatch::tools {
+namespace {
+
+/// Nearest-rank percentile of sorted values.
+double percentile(const std::vector<double>& sorted, double share) {
+  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
+  return sorted[std::max<std::size_t>(rank, 1) - 1];
+}
+
+Distribution distribution_of(std::vector<double> makespans) {
+  std::ranges::sort(makespans);
+  const auto count = static_cast<double>(makespans.size());
+  return {.runs = static_cast<int>(makespans.size()),
+          .mean_ms = std::accumulate(makespans.begin(), makespans.end(), 0.0) / count,
+          .p50_ms = percentile(makespans, 0.50),
+          .p95_ms = percentile(makespans, 0.95),
+          .p99_ms = percentile(makespans, 0.99)};
+}
+
+/// Run 0 first, then the others for their makespans alone.
+Timeline run_all(const TaskGraph& graph, const sim::StageCosts& costs, const Workload& workload,
+                 std::optional<Distribution>& distribution) {
+  const auto costs_of = [&](int run) {
+    return sim::StragglerCosts(costs, graph, workload.slow, workload.straggler, workload.seed, run);
+  };
+  Timeline first = sim::run(graph, costs_of(0));
+  if (!workload.straggler.random()) return first;
+  std::vector<double> makespans{to_ms(makespan(first))};
+  for (int run = 1; run < workload.runs; ++run) {
+    makespans.push_back(to_ms(makespan(sim::run(graph, costs_of(run)))));
+  }
+  distribution = distribution_of(std::move(makespans));
+  return first;
+}
+
+std::optional<Excess> excess_of(const TaskGraph& graph, const std::vector<RankMemory>& memory,
+                                std::int64_t limit) {
+  const auto worst = std::ranges::max_element(
+      memory, {}, [](const RankMemory& rank) { return rank.peak.bytes; });
+  if (worst == memory.end() || worst->peak.bytes <= limit) return std::nullopt;
+  const auto first = first_above(*worst, limit);
+  const TaskId cause = first ? first->cause : worst->peak.cause;
+  return Excess{.rank = {static_cast<std::int32_t>(worst - memory.begin())},
+                .needed = worst->peak.bytes,
+                .limit = limit,
+                .task = cause.value < 0 ? "the weights alone" : label(graph.task(cause))};
+}
+
+sim::SteadyState steady_state_of(const ScheduleSpec& spec, const Workload& workload,
+                                 const sim::StageCosts& costs, const Simulation& simulation) {
+  if (workload.straggler.random()) {
+    return sim::mean_period(simulation.graph, simulation.timeline);
+  }
+  const sim::StragglerCosts slowed(costs, simulation.graph, workload.slow, workload.straggler,
+                                   workload.seed, 0);
+  return sim::steady_state(
+      [&](int batches) {
+        Shape shape = workload.shape;
+        shape.batches = batches;
+        return with_transfers(spec.make(shape).build(), costs.links());
+      },
+      slowed);
+}
+
+}  // namespace
+
+std::string Excess::text() const {
+  return fmt::format("rank {} needs {} ({} bytes), the limit is {} ({} bytes); exceeded at {}",
+                     rank.value, sim::format_size(needed), needed, sim::format_size(limit), limit,
+                     task);
+}
+
+std::int64_t Simulation::worst_peak_bytes() const {
+  std::int64_t worst = 0;
+  for (const RankMemory& rank : memory) worst = std::max(worst, rank.peak.bytes);
+  return worst;
+}
+
+Simulation simulate(const ScheduleSpec& spec, const Workload& workload) {
+  const sim::StageCosts costs(workload.times_for(spec));
+  const MemorySizes sizes = workload.sizes_for(spec);
+  const Shape shape = spec.effective(workload.shape);
+  Simulation result{.spec = spec,
+                    .shape = shape,
+                    .options = spec.options(shape),
+                    .graph = with_transfers(spec.make(workload.shape).build(), costs.links()),
+                    .timeline = {},
+                    .metrics = {},
+                    .memory = {},
+                    .steady = {},
+                    .work = {},
+                    .distribution = {},
+                    .excess = {}};
+  result.timeline = run_all(result.graph, costs, workload, result.distribution);
+  result.metrics = metrics(result.graph, result.timeline, sizes.input);
+  result.memory = memory(result.graph, result.timeline, sizes);
+  result.steady = steady_state_of(spec, workload, costs, result);
+  result.work = sim::batch_work(result.graph, costs.times(), workload.slow);
+  if (workload.memory_limit) {
+    result.excess = excess_of(result.graph, result.memory, *workload.memory_limit);
+  }
+  return result;
+}
+
+void write_files(const Arguments& arguments, const Simulation& simulation) {
+  if (const auto path = arguments.text("trace")) {
+    ChromeTraceOptions options;
+    options.memory = simulation.memory;
+    const TraceSize size = chrome_trace_size(simulation.graph, simulation.timeline, options);
+    constexpr std::int64_t many_events = 1'000'000;
+    if (size.events > many_events) {
+      say(fmt::format("note: {} will hold {} events, about {}; chrome://tracing opens a million, "
+                      "Perfetto a few million",
+                      *path, size.events, sim::format_size(size.bytes)));
+    }
+    write_chrome_trace(*path, simulation.graph, simulation.timeline, options);
+  }
+  if (const auto path = arguments.text("tasks")) {
+    write_tasks_csv(*path, simulation.graph, simulation.timeline);
+  }
+}
+
+std::vector<Flag> file_flags() {
+  return {{"trace", "FILE", "Write a Chrome trace (.json or .json.gz)"},
+          {"tasks", "FILE", "Write the tasks as CSV"}};
+}
+
+}  // namespace unlatch::tools

@@ -1,0 +1,117 @@
+#include "tools/simulation_text.h"
+
+#include "sim/units.h"
+#include "tools/terminal.h"
+#include "tools/text.h"
+#include "traces/critical_path.h"
+
+namespace unlatch::tools {
+namespace {
+
+std::string value_text(const OptionValue& value) {
+  if (const auto* word = std::get_if<std::string>(&value)) return *word;
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
+  return fmt::format("{}", fmt::join(std::get<std::vector<int>>(value), "/"));
+}
+
+std::string head(const Simulation& s) {
+  const std::string parameters = parameters_text(s.options);
+  std::string text =
+      fmt::format("{}{}\n", bold(s.spec.method().name),
+                  parameters.empty() ? "" : fmt::format(" ({})", parameters));
+  text += fmt::format("{} stages on {} ranks, {} micro-batches a batch, {} batches\n\n",
+                      s.shape.stages, s.shape.ranks(), s.shape.micro_batches, s.shape.batches);
+  text += fmt::format("makespan        {} ms\n", format_ms(s.metrics.makespan));
+  text += fmt::format("batch period    {} ms in steady state{}\n",
+                      format_ms(s.steady.batch_period_ns / 1e6),
+                      s.steady.exact ? "" : " (mean)");
+  text += fmt::format("speed-up        {} over BP on the same ranks\n",
+                      format_number(s.work.speedup_over_bp(s.steady)));
+  text += fmt::format("utilization     {} in steady state\n",
+                      format_percent(s.work.utilization(s.steady)));
+  text += fmt::format("bubble          {} of the makespan, {} of the longest span ({} ms)\n",
+                      format_percent(s.metrics.bubble_ratio),
+                      format_percent(s.metrics.span_bubble_ratio),
+                      format_ms(s.metrics.longest_span));
+  const auto bottleneck = static_cast<std::size_t>(s.metrics.bottleneck.value);
+  text += fmt::format("bottleneck      rank {}, busy {} ms\n", bottleneck,
+                      format_ms(s.metrics.ranks[bottleneck].busy));
+  text += fmt::format("transfers       {} messages, {}\n", s.metrics.transfers.count,
+                      sim::format_size(s.metrics.transfers.bytes));
+  return text;
+}
+
+std::string distribution_text(const Distribution& d) {
+  return fmt::format("makespan of {} runs: mean {} ms, p50 {} ms, p95 {} ms, p99 {} ms\n", d.runs,
+                     format_ms(d.mean_ms), format_ms(d.p50_ms), format_ms(d.p95_ms),
+                     format_ms(d.p99_ms));
+}
+
+/// The first and last tasks of the path; all of them are in the JSON document.
+std::string path_text(const Simulation& s, int most) {
+  const CriticalPath path = critical_path(s.graph, s.timeline, most);
+  std::string text = fmt::format("critical path ({} tasks): ", path.length);
+  constexpr std::size_t shown = 12;
+  const std::size_t count = path.tasks.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (most != 0 && count > shown && i == shown / 2) {
+      text += "... ";
+      i = count - shown / 2;
+    }
+    text += fmt::format("{} ", label(s.graph.task(path.tasks[i])));
+  }
+  text.back() = '\n';
+  return text;
+}
+
+}  // namespace
+
+std::string parameters_text(const Options& options) {
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : options.all()) {
+    parts.push_back(fmt::format("{}={}", key, value_text(value)));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+Table ranks_table(const Metrics& metrics, const std::vector<RankMemory>& memory) {
+  Table table({"rank", "busy", "recompute", "idle", "F+B", "forward", "backward", "update",
+               "transfer", "queue", "start", "end", "tapes", "inputs", "versions", "memory"});
+  for (std::size_t r = 0; r < metrics.ranks.size(); ++r) {
+    const RankMetrics& rank = metrics.ranks[r];
+    const IdleCauses& idle = rank.idle_by_cause;
+    table.add({fmt::format("{}", r), format_ms(rank.busy), format_ms(rank.recompute),
+               format_ms(rank.idle), format_percent(rank.utilization),
+               format_ms(idle.forward_lock), format_ms(idle.backward_lock),
+               format_ms(idle.update_lock), format_ms(idle.transfer), format_ms(idle.queue),
+               format_ms(idle.start), format_ms(idle.end),
+               fmt::format("{}", memory[r].peak_activations),
+               fmt::format("{}", memory[r].peak_inputs),
+               fmt::format("{}", memory[r].peak_weight_versions),
+               sim::format_size(memory[r].peak.bytes)});
+  }
+  return table;
+}
+
+Table stages_table(const TaskGraph& graph, const Metrics& metrics) {
+  Table table({"stage", "rank", "forward staleness", "weight staleness", "updates"});
+  for (const Stage k : up_to<Stage>(graph.shape().stages)) {
+    const StageMetrics& stage = metrics.stages[static_cast<std::size_t>(k.value)];
+    table.add({fmt::format("{}", k.value), fmt::format("{}", stage.rank.value),
+               fmt::format("{}", stage.forward_staleness),
+               fmt::format("{}", stage.weight_staleness), fmt::format("{}", stage.updates)});
+  }
+  return table;
+}
+
+std::string simulation_text(const Simulation& s, int most_path) {
+  std::string text = head(s);
+  if (s.distribution) text += distribution_text(*s.distribution);
+  text += fmt::format("\nTimes in ms; idle time by what it waits for (locks, transfer, queue), or "
+                      "before the first and after the last task:\n{}",
+                      ranks_table(s.metrics, s.memory).text());
+  text += fmt::format("\n{}", stages_table(s.graph, s.metrics).text());
+  return text + fmt::format("\n{}", path_text(s, most_path));
+}
+
+}  // namespace unlatch::tools

@@ -1,0 +1,28 @@
+#include "tools/text.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "traces/json_text.h"
+
+namespace unlatch::tools {
+
+std::string format_ms(nanoseconds t) { return ms_text(t); }
+
+std::string format_ms(std::optional<double> milliseconds) { return format_number(milliseconds); }
+
+std::string format_number(std::optional<double> value, int decimals) {
+  if (!value || !std::isfinite(*value)) return "undefined";
+  std::string text = fmt::format("{:.{}f}", *value, decimals);
+  if (text.find('.') != std::string::npos) text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text == "-0" ? "0" : text;
+}
+
+std::string format_percent(std::optional<double> ratio) {
+  if (!ratio || !std::isfinite(*ratio)) return "undefined";
+  return fmt::format("{:.2f}%", *ratio * 100);
+}
+
+}  // namespace unlatch::tools

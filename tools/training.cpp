@@ -1,0 +1,99 @@
+#include "tools/training.h"
+
+#include <algorithm>
+#include <functional>
+#include <thread>
+
+#include "schedules/error.h"
+#include "tools/terminal.h"
+
+namespace unlatch::tools {
+namespace {
+
+struct Slot {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::size_t elements = 0;
+  bool statistic = false;
+};
+
+/// All tensors of a model in the order of its flat weights, each layer's statistics behind them.
+std::vector<Slot> slots_of(const models::Model& model) {
+  std::vector<Slot> slots;
+  const auto shapes = model.shapes();
+  for (std::size_t j = 0; j < model.layers.size(); ++j) {
+    for (const models::Parameter& parameter : models::parameters(model.layers[j], shapes[j])) {
+      slots.push_back({.name = parameter.name,
+                       .shape = {parameter.shape.begin(), parameter.shape.end()},
+                       .elements = static_cast<std::size_t>(parameter.elements())});
+    }
+    const std::int64_t statistics = models::statistic_count(model.layers[j], shapes[j]);
+    if (statistics == 0) continue;
+    slots.push_back({.name = fmt::format("{}.running_statistics", model.layers[j].name),
+                     .shape = {statistics},
+                     .elements = static_cast<std::size_t>(statistics),
+                     .statistic = true});
+  }
+  return slots;
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+}  // namespace
+
+models::OptimizerSpec asked_optimizer(const Arguments& arguments) {
+  models::OptimizerSpec spec = models::OptimizerSpec::parse(arguments.text("optimizer", "sgd"));
+  if (arguments.has("weight-decay")) spec.weight_decay = arguments.real("weight-decay", 0, 0);
+  return spec;
+}
+
+int asked_threads(const Arguments& arguments) {
+  constexpr int most = 1024;
+  const int threads = arguments.whole("threads", 0, 1, most);
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (cores > 0 && threads > cores) {
+    say(fmt::format("warning: {} worker threads on {} cores; they will wait for each other",
+                    threads, cores));
+  }
+  return threads;
+}
+
+models::TensorFile tensor_file(const models::Model& model, const TrainedModel& trained) {
+  models::TensorFile file;
+  file.metadata = {{"format", "unlatch"}, {"model", model.name}};
+  std::size_t weight = 0, statistic = 0;
+  for (const Slot& slot : slots_of(model)) {
+    std::size_t& at = slot.statistic ? statistic : weight;
+    const float* values =
+        (slot.statistic ? trained.statistics.data() : trained.weights.data()) + at;
+    file.tensors.push_back({slot.name, slot.shape, {values, values + slot.elements}});
+    at += slot.elements;
+  }
+  return file;
+}
+
+TrainedModel read_trained(const models::Model& model, const std::string& path) {
+  const models::TensorFile file = models::read_safetensors(path);
+  TrainedModel trained;
+  const auto slots = slots_of(model);
+  for (const Slot& slot : slots) {
+    const auto found = std::ranges::find(file.tensors, slot.name, &models::NamedTensor::name);
+    require(found != file.tensors.end(),
+            "'{}' has no tensor '{}', which model {} needs; was it saved from another model?", path,
+            slot.name, model.name);
+    require(found->shape == slot.shape,
+            "'{}': tensor '{}' has the shape {}, model {} needs {}; was it saved from another "
+            "model or data set?",
+            path, slot.name, shape_text(found->shape), model.name, shape_text(slot.shape));
+    auto& values = slot.statistic ? trained.statistics : trained.weights;
+    values.insert(values.end(), found->values.begin(), found->values.end());
+  }
+  require(file.tensors.size() == slots.size(),
+          "'{}' holds {} tensors, model {} has {}; was it saved from another model?", path,
+          file.tensors.size(), model.name, slots.size());
+  return trained;
+}
+
+}  // namespace unlatch::tools

@@ -1,0 +1,30 @@
+// Training options and helpers that several commands share: optimizer, threads, weights files.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/model.h"
+#include "models/optimizer.h"
+#include "models/safetensors.h"
+#include "tools/arguments.h"
+
+namespace unlatch::tools {
+
+/// --optimizer with --weight-decay.
+models::OptimizerSpec asked_optimizer(const Arguments& arguments);
+/// --threads; 0: as many as lanes or cores. More than the cores is said on standard error.
+int asked_threads(const Arguments& arguments);
+
+/// Flat weights and running statistics of a whole model, as train leaves them and eval reads them.
+struct TrainedModel {
+  std::vector<float> weights;
+  std::vector<float> statistics;
+};
+
+/// One tensor a parameter, named as in models::parameters(), and "<layer>.running_statistics".
+models::TensorFile tensor_file(const models::Model& model, const TrainedModel& trained);
+/// Throws Error when the file holds other tensors or shapes than the model.
+TrainedModel read_trained(const models::Model& model, const std::string& path);
+
+}  // namespace unlatch::tools

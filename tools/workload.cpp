@@ -1,0 +1,176 @@
+#include "tools/workload.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "schedules/error.h"
+#include "sim/units.h"
+
+namespace unlatch::tools {
+namespace {
+
+/// More stages than any machine has ranks; keeps the lists of one value a stage small.
+constexpr int most_stages = 1 << 20;
+
+/// Two of --stages, --ranks and --chunks give the third.
+void read_stages(const Arguments& arguments, Shape& shape) {
+  const int chunks = arguments.whole("chunks", 1, 1, most_stages);
+  const bool has_stages = arguments.has("stages"), has_ranks = arguments.has("ranks");
+  const int ranks = arguments.whole("ranks", 1, 1, most_stages);
+  const int stages = arguments.whole("stages", has_ranks ? 1 : 4, 1, most_stages);
+  shape.chunks = chunks;
+  shape.stages = stages;
+  if (has_ranks && !has_stages) {
+    require(ranks <= most_stages / chunks, "--ranks {} x --chunks {}: at most {} stages", ranks,
+            chunks, most_stages);
+    shape.stages = ranks * chunks;
+    return;
+  }
+  if (has_ranks && !arguments.has("chunks")) {
+    require(stages % ranks == 0, "--stages {} is no multiple of --ranks {}: every rank holds "
+            "stages / ranks chunks", stages, ranks);
+    shape.chunks = stages / ranks;
+  }
+  require(shape.stages % shape.chunks == 0,
+          "--stages {} is no multiple of --chunks {}: every rank holds that many stages", stages,
+          shape.chunks);
+  require(!has_ranks || shape.ranks() == ranks,
+          "--stages {}, --ranks {} and --chunks {} contradict each other: stages = ranks x chunks, "
+          "so leave one of them out",
+          stages, ranks, chunks);
+}
+
+sim::CostSettings cost_settings(const Arguments& arguments) {
+  return {.forward = arguments.text("forward"),
+          .backward = arguments.text("backward"),
+          .input_grad = arguments.text("input-grad"),
+          .weight_grad = arguments.text("weight-grad"),
+          .recompute = arguments.text("recompute"),
+          .update = arguments.text("update"),
+          .transfer = arguments.text("transfer"),
+          .activation_transfer = arguments.text("activation-transfer"),
+          .gradient_transfer = arguments.text("gradient-transfer"),
+          .overlap = arguments.text("overlap")};
+}
+
+MemorySizes memory_sizes(const Arguments& arguments, int stages) {
+  return {.activation = arguments.sizes("activation-size", stages),
+          .input = arguments.sizes("input-size", stages),
+          .weight_grad_activation = arguments.sizes("weight-grad-activation-size", stages),
+          .weight = arguments.sizes("weight-size", stages),
+          .gradient = arguments.sizes("gradient-size", stages),
+          .optimizer = arguments.sizes("optimizer-size", stages)};
+}
+
+std::vector<double> slow_ranks(const Arguments& arguments, int ranks) {
+  std::vector<sim::SlowRank> slow;
+  for (const std::string& text : arguments.all("slow")) slow.push_back(sim::parse_slow(text, ranks));
+  return sim::slow_factors(slow, ranks);
+}
+
+/// Times are 64-bit nanoseconds: the longest possible run must fit them.
+void require_representable(const Workload& workload) {
+  double slowest = 0;
+  for (const auto* times : {&workload.times.forward, &workload.times.backward,
+                            &workload.times.recompute, &workload.times.update,
+                            &workload.times.activation_transfer,
+                            &workload.times.gradient_transfer}) {
+    for (const nanoseconds t : *times) slowest = std::max(slowest, static_cast<double>(t.count()));
+  }
+  const double tasks = 8.0 * workload.shape.stages * workload.shape.all_micro_batches();
+  constexpr double most_ns = 9e18;
+  require(slowest * tasks < most_ns,
+          "a run of {} micro-batches with tasks of up to {} may last longer than 292 years, the "
+          "most that times in nanoseconds hold; lower the costs or --batches",
+          workload.shape.all_micro_batches(),
+          sim::format_duration(nanoseconds{static_cast<std::int64_t>(slowest)}));
+}
+
+void read_batch_size(const Arguments& arguments, const Shape& shape) {
+  if (!arguments.has("batch-size")) return;
+  const int batch = arguments.whole("batch-size", 1);
+  require(batch % shape.micro_batches == 0,
+          "--batch-size {} is not divisible by --microbatches {}: every micro-batch holds as many "
+          "samples; choose a multiple of {}",
+          batch, shape.micro_batches, shape.micro_batches);
+}
+
+}  // namespace
+
+Shape read_shape(const Arguments& arguments, const std::vector<ScheduleSpec>& specs) {
+  Shape shape;
+  read_stages(arguments, shape);
+  shape.micro_batches = arguments.whole("microbatches", 1);
+  const bool synchronous = std::ranges::all_of(
+      specs, [](const ScheduleSpec& spec) { return spec.method().synchronous; });
+  shape.batches = arguments.whole("batches", synchronous ? 1 : 64);
+  shape.drain = arguments.yes("drain", true);
+  const auto all = std::int64_t{shape.micro_batches} * shape.batches;
+  require(all < Edge::max_tasks,
+          "--microbatches {} x --batches {} = {} micro-batches; a run has at most {}",
+          shape.micro_batches, shape.batches, all, Edge::max_tasks - 1);
+  for (const ScheduleSpec& spec : specs) require_buildable(spec.effective(shape), spec);
+  return shape;
+}
+
+Workload read_workload(const Arguments& arguments, const std::vector<ScheduleSpec>& specs) {
+  Workload workload;
+  workload.shape = read_shape(arguments, specs);
+  const int stages = workload.shape.stages;
+  arguments.choice("sends", {"buffered"});
+  read_batch_size(arguments, workload.shape);
+  workload.times = sim::stage_times(cost_settings(arguments), stages);
+  workload.sizes = memory_sizes(arguments, stages);
+  workload.memory_limit = arguments.size("memory-limit");
+  workload.slow = slow_ranks(arguments, workload.shape.ranks());
+  if (const auto text = arguments.text("straggler")) {
+    workload.straggler = sim::Straggler::parse(*text);
+  }
+  constexpr int most_runs = 1'000'000;
+  workload.runs = arguments.whole("runs", 1, 1, most_runs);
+  workload.seed = arguments.seed();
+  require(workload.runs == 1 || workload.straggler.random(),
+          "--runs {} without --straggler: runs differ only where costs are random", workload.runs);
+  require_representable(workload);
+  return workload;
+}
+
+void require_buildable(const Shape& shape, const ScheduleSpec& spec) {
+  // F, B and a share of U; what a schedule adds (R, queue places, messages) comes on top.
+  const auto tasks = (2 * std::int64_t{shape.micro_batches} + 1) * shape.batches * shape.stages;
+  require(tasks <= Edge::max_tasks,
+          "{}: {} stages x {} micro-batches x {} batches need at least {} tasks, a graph holds at "
+          "most {}; lower --stages, --microbatches or --batches",
+          spec.text(), shape.stages, shape.micro_batches, shape.batches, tasks, Edge::max_tasks);
+  // Programs, graph and timeline while a graph is built, measured on 1F1B.
+  constexpr std::int64_t bytes_a_task = 300;
+  const std::int64_t machine = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  require(tasks * bytes_a_task <= machine,
+          "{}: {} stages x {} micro-batches x {} batches need at least {} tasks and about {} of "
+          "memory, this machine has {}; lower --stages, --microbatches or --batches",
+          spec.text(), shape.stages, shape.micro_batches, shape.batches, tasks,
+          sim::format_size(tasks * bytes_a_task), sim::format_size(machine));
+}
+
+std::vector<ScheduleSpec> asked_schedules(const Arguments& arguments, int most) {
+  std::vector<ScheduleSpec> specs;
+  for (const std::string& text : arguments.all("schedule")) {
+    specs.push_back(ScheduleSpec::parse(text));
+  }
+  require(!specs.empty(), "--schedule SPEC is needed; 'unlatch schedules' lists the names");
+  require(most == 0 || static_cast<int>(specs.size()) <= most,
+          "--schedule is given {} times, but this command takes {}; 'unlatch compare' takes many",
+          specs.size(), most);
+  return specs;
+}
+
+sim::StageTimes Workload::times_for(const ScheduleSpec& spec) const {
+  return spec.method().uses_micro_batches ? times : times.in_one_piece(shape.micro_batches);
+}
+
+MemorySizes Workload::sizes_for(const ScheduleSpec& spec) const {
+  return spec.method().uses_micro_batches ? sizes : sizes.in_one_piece(shape.micro_batches);
+}
+
+}  // namespace unlatch::tools

@@ -1,0 +1,61 @@
+// The flags of a workload, as help shows them.
+#include "tools/workload.h"
+
+namespace unlatch::tools {
+
+FlagGroup shape_flags() {
+  return {"Shape",
+          {{"stages", "S", "Stages of the model (4)"},
+           {"ranks", "P", "Ranks of the pipeline: stages / chunks"},
+           {"chunks", "V", "Stages a rank (1)"},
+           {"microbatches", "M", "Micro-batches a batch (1)"},
+           {"batches", "N", "Batches (1 if every schedule is synchronous, else 64)"},
+           {"drain", "yes|no", "Apply every batch on every stage (yes), or stop each rank early"},
+           {"replicas", "D", "Data-parallel copies", Flag::Kind::later}}};
+}
+
+FlagGroup cost_flags() {
+  return {"Costs of one micro-batch, one value or one a stage (boundary); bare numbers are ms",
+          {{"forward", "T[,T...]", "F (1)"},
+           {"backward", "T[,T...]", "B (2F)"},
+           {"input-grad", "T[,T...]", "I, the input gradient half of B (B/2)"},
+           {"weight-grad", "T[,T...]", "W, the weight gradient half of B (B-I)"},
+           {"recompute", "T[,T...]", "R (F)"},
+           {"update", "T[,T...]", "U (0)"},
+           {"transfer", "T[,T...]", "Messages of both directions (0)"},
+           {"activation-transfer", "T[,T...]", "Messages towards the loss (0)"},
+           {"gradient-transfer", "T[,T...]", "Messages towards the input (0)"},
+           {"overlap", "W[,W...]", "How much of R hides beside F, from 0 to 1 (1)"},
+           {"sends", "buffered", "How messages are sent (buffered)"},
+           {"cluster", "FILE", "Hardware and network", Flag::Kind::later}}};
+}
+
+FlagGroup memory_flags() {
+  return {"Memory, one value or one a stage; bare numbers are bytes",
+          {{"activation-size", "SIZE[,..]", "Tape of one micro-batch (0)"},
+           {"input-size", "SIZE[,..]", "Stored input of one micro-batch (0)"},
+           {"weight-size", "SIZE[,..]", "One weight version (0)"},
+           {"weight-grad-activation-size", "SIZE[,..]", "Part of a tape that W needs after I (0)"},
+           {"gradient-size", "SIZE[,..]", "Gradient accumulator (0)"},
+           {"optimizer-size", "SIZE[,..]", "State of the optimizer (0)"},
+           {"memory-limit", "SIZE", "Refuse what needs more on any rank"}}};
+}
+
+FlagGroup straggler_flags() {
+  return {"Stragglers",
+          {{"slow", "RANK:FACTOR", "A rank that is slow all the time; may be repeated",
+            Flag::Kind::repeated},
+           {"straggler", "SPEC", "random:probability=0.3333,factor=1.5 or lognormal:sigma=0.2"},
+           {"runs", "R", "Runs with random stragglers (1)"},
+           {"seed", "N", "Seed of the draws (0)"}}};
+}
+
+FlagGroup measured_flags() {
+  return {"Measured costs",
+          {{"profile", "FILE", "Costs of the layers, made by 'unlatch profile'"},
+           {"batch-size", "B", "Samples a batch"},
+           {"partition", "HOW", "auto (smallest largest cost), uniform, or n1/n2/.. layers"},
+           {"uneven", "yes|no", "Allow micro-batches of different sizes (no)"}}};
+}
+
+}  // namespace unlatch::tools

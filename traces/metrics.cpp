@@ -1,0 +1,98 @@
+#include "traces/metrics.h"
+
+#include <algorithm>
+
+#include "schedules/properties.h"
+
+namespace unlatch {
+
+namespace {
+
+std::optional<double> ratio(nanoseconds part, nanoseconds whole) {
+  if (whole.count() == 0) return std::nullopt;
+  return static_cast<double>(part.count()) / static_cast<double>(whole.count());
+}
+
+bool is_useful(Op op) {
+  return op == Op::forward || op == Op::backward || op == Op::backward_input ||
+         op == Op::backward_weight;
+}
+
+RankMetrics rank_metrics(const TaskGraph& graph, const Timeline& timeline,
+                         const std::vector<TaskId>& tasks, nanoseconds whole) {
+  RankMetrics rank;
+  nanoseconds useful{0};
+  nanoseconds busy_until{0};
+  for (const TaskId id : tasks) {
+    const Span span = timeline[id];
+    const Op op = graph.task(id).op;
+    if (op == Op::recompute) rank.recompute += span.length();
+    if (is_useful(op)) useful += span.length();
+    rank.busy += std::max(nanoseconds{0}, span.end - std::max(span.start, busy_until));
+    busy_until = std::max(busy_until, span.end);
+  }
+  rank.idle = whole - rank.busy;
+  rank.utilization = ratio(useful, whole);
+  return rank;
+}
+
+nanoseconds span_of(const Timeline& timeline, const std::vector<TaskId>& tasks) {
+  if (tasks.empty()) return nanoseconds{0};
+  nanoseconds end{0};
+  for (const TaskId id : tasks) end = std::max(end, timeline[id].end);
+  return end - timeline[tasks.front()].start;  // sorted by start
+}
+
+std::vector<StageMetrics> stage_metrics(const TaskGraph& graph) {
+  const Properties facts = properties(graph);
+  std::vector<StageMetrics> stages;
+  for (const Stage k : up_to<Stage>(graph.shape().stages)) {
+    stages.push_back({graph.rank_of(k), facts.forward_staleness[k.value],
+                      facts.weight_staleness[k.value], facts.updates[k.value]});
+  }
+  return stages;
+}
+
+TransferTotals transfer_totals(const TaskGraph& graph,
+                               const std::vector<std::int64_t>& input_bytes) {
+  TransferTotals totals;
+  for (const TaskId id : graph.ids()) {
+    const Task& task = graph.task(id);
+    if (task.op == Op::recompute) continue;  // waits for its F's message, receives none itself
+    for (const Edge edge : graph.edges_into(id)) {
+      if (!crosses_ranks(graph, edge, task)) continue;
+      const Stage upper = std::max(task.stage, graph.task(edge.from()).stage);
+      ++totals.count;
+      if (!input_bytes.empty()) totals.bytes += input_bytes[upper.value];
+    }
+  }
+  return totals;
+}
+
+}  // namespace
+
+Metrics metrics(const TaskGraph& graph, const Timeline& timeline,
+                const std::vector<std::int64_t>& input_bytes) {
+  Metrics all;
+  all.makespan = makespan(timeline);
+  const std::vector<IdleCauses> causes = idle_by_cause(graph, timeline);
+  const std::vector<std::vector<TaskId>> tasks = compute_by_rank(graph, timeline);
+  nanoseconds busy{0};
+  for (const Rank r : up_to<Rank>(graph.ranks())) {
+    RankMetrics rank = rank_metrics(graph, timeline, tasks[r.value], all.makespan);
+    rank.idle_by_cause = causes[r.value];
+    all.ranks.push_back(rank);
+    busy += rank.busy;
+    all.longest_span = std::max(all.longest_span, span_of(timeline, tasks[r.value]));
+    if (rank.busy > all.ranks[all.bottleneck.value].busy) all.bottleneck = r;
+  }
+  const nanoseconds rank_time = graph.ranks() * all.makespan;
+  all.bubble_ratio = ratio(rank_time - busy, rank_time);
+  all.span_bubble_ratio =
+      ratio(all.longest_span - all.ranks[all.bottleneck.value].busy, all.longest_span);
+  all.stages = stage_metrics(graph);
+  all.transfers = transfer_totals(graph, input_bytes);
+  return all;
+}
+
+}  // namespace unlatch
