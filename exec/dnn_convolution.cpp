@@ -1,4 +1,9 @@
-// Convolution by oneDNN in the layouts it prefers; weights arrive flat as [out, in, kh, kw].
+// Convolution by oneDNN in blocked layouts; weights arrive flat as [out, in, kh, kw].
+//
+// Channel counts are rounded up to whole blocks: for others oneDNN 2.6 falls back to reference
+// loops a hundred times slower. The memory of a blocked activation is the same either way, its
+// extra channels being zeros; weights and bias are filled up with zeros in each call.
+#include <algorithm>
 #include <utility>
 
 #include "exec/dnn_op.h"
@@ -9,35 +14,112 @@ namespace {
 using dnnl::memory;
 
 struct Shapes {
-  memory::desc input_any;
-  memory::desc output_any;
+  int out = 1;  ///< channels as the model has them
+  int in = 1;
+  int padded_out = 1;  ///< and as the primitives see them
+  int padded_in = 1;
+  int kernel = 1;
+  bool has_bias = true;
+  memory::desc input;
+  memory::desc output;
   memory::desc weights_any;
-  memory::desc weights_flat;
-  memory::desc bias;  ///< empty without a bias
+  memory::desc weights_plain;  ///< [padded out, padded in, kernel, kernel]
+  memory::desc bias;           ///< empty without a bias
   memory::dims strides;
   memory::dims padding;
-  models::SampleShape output;
+  Place entry;   ///< the input in the layout convolved
+  Place result;  ///< the output in its layout
+
+  bool padded() const { return out != padded_out || in != padded_in; }
+  std::ptrdiff_t weights() const { return std::ptrdiff_t{out} * in * kernel * kernel; }
 };
+
+int rounded_up(int channels, int block) { return (channels + block - 1) / block * block; }
 
 Shapes shapes_of(const models::Convolution& layer, const Place& input) {
   const auto f32 = memory::data_type::f32;
-  const auto any = memory::format_tag::any;
-  const auto& in = input.shape;
-  const auto output = models::output_shape({.name = "convolution", .kind = layer}, in);
-  const memory::dims weights =
-      dims4(layer.out_channels, in.channels, layer.kernel, layer.kernel);
-  return {.input_any = {dims4(input.samples, in.channels, in.height, in.width), f32, any},
-          .output_any = {dims4(input.samples, output.channels, output.height, output.width), f32,
-                         any},
-          .weights_any = {weights, f32, any},
-          .weights_flat = {weights, f32, memory::format_tag::oihw},
-          .bias = layer.bias
-                      ? memory::desc({layer.out_channels}, f32, memory::format_tag::x)
-                      : memory::desc(),
-          .strides = {layer.stride, layer.stride},
-          .padding = {layer.padding, layer.padding},
-          .output = output};
+  const int block = preferred_channel_block();
+  // Images of 1 or 3 channels have kernels of their own that read the plain layout.
+  const bool image = input.shape.channels == 1 || input.shape.channels == 3;
+  Shapes s{.out = layer.out_channels,
+           .in = input.shape.channels,
+           .padded_out = rounded_up(layer.out_channels, block),
+           .padded_in = image ? input.shape.channels : rounded_up(input.shape.channels, block),
+           .kernel = layer.kernel,
+           .has_bias = layer.bias,
+           .input = {},
+           .output = {},
+           .weights_any = {},
+           .weights_plain = {},
+           .bias = {},
+           .strides = {layer.stride, layer.stride},
+           .padding = {layer.padding, layer.padding},
+           .entry = input,
+           .result = input};
+  s.entry.layout = layout_of(s.entry, image ? 1 : block);
+  s.result.shape = models::output_shape({.name = "convolution", .kind = layer}, input.shape);
+  s.result.layout = layout_of(s.result, block);
+  Place padded = s.entry;
+  padded.shape.channels = s.padded_in;
+  s.input = layout_of(padded, image ? 1 : block);
+  padded = s.result;
+  padded.shape.channels = s.padded_out;
+  s.output = layout_of(padded, block);
+  const memory::dims weights = dims4(s.padded_out, s.padded_in, s.kernel, s.kernel);
+  s.weights_any = {weights, f32, memory::format_tag::any};
+  s.weights_plain = {weights, f32, memory::format_tag::oihw};
+  if (layer.bias) s.bias = {{s.padded_out}, f32, memory::format_tag::x};
+  return s;
 }
+
+/// Flat weights into [padded out, padded in, k, k], the rest zero.
+void fill_up(const Shapes& s, const float* flat, float* plain) {
+  const std::ptrdiff_t row = std::ptrdiff_t{s.in} * s.kernel * s.kernel;
+  const std::ptrdiff_t padded_row = std::ptrdiff_t{s.padded_in} * s.kernel * s.kernel;
+  std::fill_n(plain, padded_row * s.padded_out, 0.0F);
+  for (int o = 0; o < s.out; ++o) std::copy_n(flat + o * row, row, plain + o * padded_row);
+}
+
+/// Adds the part of a padded weight gradient that is real.
+void add_real(const Shapes& s, const float* plain, float* flat) {
+  const std::ptrdiff_t row = std::ptrdiff_t{s.in} * s.kernel * s.kernel;
+  const std::ptrdiff_t padded_row = std::ptrdiff_t{s.padded_in} * s.kernel * s.kernel;
+  for (int o = 0; o < s.out; ++o) {
+    for (std::ptrdiff_t i = 0; i < row; ++i) flat[o * row + i] += plain[o * padded_row + i];
+  }
+}
+
+/// Brings flat weights into the layout of one primitive.
+class WeightsIn {
+ public:
+  WeightsIn(const Shapes& s, const dnnl::engine& engine, const memory::desc& wanted)
+      : reorder_(engine, s.weights_plain, wanted),
+        plain_bytes_(s.padded() ? s.weights_plain.get_size() : 0),
+        wanted_bytes_(wanted.get_size()) {}
+
+  /// Workspace for one run.
+  std::size_t bytes() const {
+    return plain_bytes_ + wanted_bytes_ + reorder_.scratch_bytes() + 3 * 64;
+  }
+  const float* run(const Shapes& s, const float* flat, Call& call, std::byte* memory) const {
+    Pieces pieces(memory);
+    const float* from = flat;
+    if (plain_bytes_ != 0) {
+      auto* plain = reinterpret_cast<float*>(pieces.next(plain_bytes_));
+      fill_up(s, flat, plain);
+      from = plain;
+    }
+    if (!reorder_.needed()) return from;
+    std::byte* wanted = pieces.next(wanted_bytes_);
+    reorder_.run(call, from, wanted, pieces.next(reorder_.scratch_bytes()));
+    return reinterpret_cast<const float*>(wanted);
+  }
+
+ private:
+  Reorder reorder_;
+  std::size_t plain_bytes_;
+  std::size_t wanted_bytes_;
+};
 
 using Forward = dnnl::convolution_forward;
 using BackwardData = dnnl::convolution_backward_data;
@@ -46,45 +128,64 @@ using BackwardWeights = dnnl::convolution_backward_weights;
 Forward::primitive_desc describe_forward(const Shapes& s, const Place& input) {
   const auto kind = input.mode == Mode::training ? dnnl::prop_kind::forward_training
                                                  : dnnl::prop_kind::forward_inference;
-  return {Forward::desc(kind, dnnl::algorithm::convolution_direct, s.input_any, s.weights_any,
-                        s.bias, s.output_any, s.strides, s.padding, s.padding),
+  return {Forward::desc(kind, dnnl::algorithm::convolution_direct, s.input, s.weights_any, s.bias,
+                        s.output, s.strides, s.padding, s.padding),
           user_scratchpad(), input.engine};
 }
+
+/// The backward half of a convolution.
+struct Back {
+  BackwardData::primitive_desc data_pd;
+  BackwardWeights::primitive_desc weights_pd;
+  BackwardData data;
+  BackwardWeights weights;
+  WeightsIn weights_in;
+  Reorder gradient_out;  ///< adds a weight gradient to the flat one, or to a cleared padded one
+
+  Back(const Shapes& s, const Forward::primitive_desc& forward, const dnnl::engine& engine)
+      : data_pd(BackwardData::desc(dnnl::algorithm::convolution_direct, s.input, s.weights_any,
+                                   s.output, s.strides, s.padding, s.padding),
+                user_scratchpad(), engine, forward),
+        weights_pd(BackwardWeights::desc(dnnl::algorithm::convolution_direct, s.input,
+                                         s.weights_any, s.bias, s.output, s.strides, s.padding,
+                                         s.padding),
+                   user_scratchpad(), engine, forward),
+        data(data_pd),
+        weights(weights_pd),
+        weights_in(s, engine, data_pd.weights_desc()),
+        gradient_out(engine, weights_pd.diff_weights_desc(), s.weights_plain, !s.padded()) {}
+};
 
 class Convolution : public Op {
  public:
   Convolution(const Shapes& s, const Forward::primitive_desc& forward, const Place& input)
-      : Op({input.engine, input.mode, input.samples, s.output, forward.dst_desc()}),
+      : Op(s.result),
         shapes_(s),
         forward_pd_(forward),
         forward_(forward),
-        enter_(input.engine, input.layout, forward.src_desc()),
-        leave_(input.engine, forward.src_desc(), input.layout),
-        weights_in_(input.engine, s.weights_flat, forward.weights_desc()) {
-    if (input.mode == Mode::training) make_backward(s, input);
+        enter_(input.engine, input.layout, s.entry.layout),
+        leave_(input.engine, s.entry.layout, input.layout),
+        weights_in_(s, input.engine, forward.weights_desc()) {
+    if (input.mode == Mode::training) back_ = std::make_unique<Back>(s, forward, input.engine);
   }
 
   Flow forward(const Flat& flat, Flow input, Kept* kept, Call& call) const override {
     const Tensor source = enter_.moved(std::move(input.tensor), call);
-    Tensor result = call.pool.take(forward_pd_.dst_desc().get_size());
-    const std::size_t weight_bytes = forward_pd_.weights_desc().get_size();
-    Pieces pieces(call.workspace, {weight_bytes, forward_pd_.scratchpad_desc().get_size(),
-                                   weights_in_.scratch_bytes()});
-    const void* weights = flat.weights;
-    if (weights_in_.needed()) {
-      std::byte* reordered = pieces.next(weight_bytes);
-      weights_in_.run(call, flat.weights, reordered, pieces.next(weights_in_.scratch_bytes()));
-      weights = reordered;
-    }
+    Tensor result = call.pool.take(shapes_.output.get_size());
+    const memory::desc scratch = forward_pd_.scratchpad_desc();
+    Pieces pieces(call.workspace,
+                  {weights_in_.bytes(), shapes_.bias.get_size(), scratch.get_size()});
+    const float* weights =
+        weights_in_.run(shapes_, flat.weights, call, pieces.next(weights_in_.bytes()));
+    const float* bias = padded_bias(flat.weights + shapes_.weights(),
+                                    pieces.next(shapes_.bias.get_size()));
     forward_.execute(
         call.stream,
-        {{DNNL_ARG_SRC, memory_at(call, forward_pd_.src_desc(), source.data<float>())},
+        {{DNNL_ARG_SRC, memory_at(call, shapes_.input, source.data<float>())},
          {DNNL_ARG_WEIGHTS, memory_at(call, forward_pd_.weights_desc(), weights)},
-         {DNNL_ARG_BIAS, memory_at(call, shapes_.bias, flat.weights + weight_count())},
-         {DNNL_ARG_DST, memory_at(call, forward_pd_.dst_desc(), result.data<float>())},
-         {DNNL_ARG_SCRATCHPAD,
-          memory_at(call, forward_pd_.scratchpad_desc(),
-                    pieces.next(forward_pd_.scratchpad_desc().get_size()))}});
+         {DNNL_ARG_BIAS, memory_at(call, shapes_.bias, bias)},
+         {DNNL_ARG_DST, memory_at(call, shapes_.output, result.data<float>())},
+         {DNNL_ARG_SCRATCHPAD, memory_at(call, scratch, pieces.next(scratch.get_size()))}});
     if (kept != nullptr) kept->tensors = {source};
     return {std::move(result), true};
   }
@@ -93,88 +194,76 @@ class Convolution : public Op {
                 Call& call) const override {
     add_weight_gradient(flat, kept.tensors[0], gradient.tensor, call);
     if (!wants_input) return {};
-    return {input_gradient(flat, gradient.tensor, call), true};
+    return {leave_.moved(input_gradient(flat, gradient.tensor, call), call), true};
   }
 
  private:
-  void make_backward(const Shapes& s, const Place& input) {
-    const memory::desc source = forward_pd_.src_desc();
-    const memory::desc output = forward_pd_.dst_desc();
-    const auto direct = dnnl::algorithm::convolution_direct;
-    data_pd_ = BackwardData::primitive_desc(
-        BackwardData::desc(direct, source, s.weights_any, output, s.strides, s.padding, s.padding),
-        user_scratchpad(), input.engine, forward_pd_);
-    weights_pd_ = BackwardWeights::primitive_desc(
-        BackwardWeights::desc(direct, source, s.weights_any, s.bias, output, s.strides, s.padding,
-                              s.padding),
-        user_scratchpad(), input.engine, forward_pd_);
-    data_ = BackwardData(data_pd_);
-    weights_ = BackwardWeights(weights_pd_);
-    weights_back_ = std::make_unique<Reorder>(input.engine, s.weights_flat, data_pd_.weights_desc());
-    gradient_out_ = std::make_unique<Reorder>(input.engine, weights_pd_.diff_weights_desc(),
-                                              s.weights_flat, true);
-  }
-
-  std::int64_t weight_count() const {
-    return static_cast<std::int64_t>(shapes_.weights_flat.get_size() / sizeof(float));
+  const float* padded_bias(const float* flat, std::byte* memory) const {
+    if (!shapes_.has_bias || shapes_.out == shapes_.padded_out) return flat;
+    auto* bias = reinterpret_cast<float*>(memory);
+    std::fill_n(std::copy_n(flat, shapes_.out, bias), shapes_.padded_out - shapes_.out, 0.0F);
+    return bias;
   }
 
   void add_weight_gradient(const Flat& flat, const Tensor& source, const Tensor& gradient,
                            Call& call) const {
-    const std::size_t weight_bytes = weights_pd_.diff_weights_desc().get_size();
-    const std::size_t scratch_bytes = weights_pd_.scratchpad_desc().get_size();
-    Pieces pieces(call.workspace, {weight_bytes, shapes_.bias.get_size(), scratch_bytes,
-                                   gradient_out_->scratch_bytes()});
-    std::byte* weights = pieces.next(weight_bytes);
+    const memory::desc weights_desc = back_->weights_pd.diff_weights_desc();
+    const memory::desc scratch = back_->weights_pd.scratchpad_desc();
+    const std::size_t plain_bytes = shapes_.padded() ? shapes_.weights_plain.get_size() : 0;
+    Pieces pieces(call.workspace,
+                  {weights_desc.get_size(), shapes_.bias.get_size(), scratch.get_size(),
+                   plain_bytes, back_->gradient_out.scratch_bytes()});
+    std::byte* weights = pieces.next(weights_desc.get_size());
     auto* bias = reinterpret_cast<float*>(pieces.next(shapes_.bias.get_size()));
-    weights_.execute(
+    back_->weights.execute(
         call.stream,
-        {{DNNL_ARG_SRC, memory_at(call, weights_pd_.src_desc(), source.data<float>())},
-         {DNNL_ARG_DIFF_DST, memory_at(call, weights_pd_.diff_dst_desc(), gradient.data<float>())},
-         {DNNL_ARG_DIFF_WEIGHTS, memory_at(call, weights_pd_.diff_weights_desc(), weights)},
+        {{DNNL_ARG_SRC, memory_at(call, shapes_.input, source.data<float>())},
+         {DNNL_ARG_DIFF_DST, memory_at(call, shapes_.output, gradient.data<float>())},
+         {DNNL_ARG_DIFF_WEIGHTS, memory_at(call, weights_desc, weights)},
          {DNNL_ARG_DIFF_BIAS, memory_at(call, shapes_.bias, bias)},
-         {DNNL_ARG_SCRATCHPAD,
-          memory_at(call, weights_pd_.scratchpad_desc(), pieces.next(scratch_bytes))}});
-    gradient_out_->run(call, weights, flat.gradient, pieces.next(gradient_out_->scratch_bytes()));
-    float* sums = flat.gradient + weight_count();
-    const std::size_t channels = shapes_.bias.get_size() / sizeof(float);
-    for (std::size_t c = 0; c < channels; ++c) sums[c] += bias[c];
+         {DNNL_ARG_SCRATCHPAD, memory_at(call, scratch, pieces.next(scratch.get_size()))}});
+    auto* plain = reinterpret_cast<float*>(pieces.next(plain_bytes));
+    add_to_flat(weights, plain, flat.gradient, pieces, call);
+    if (!shapes_.has_bias) return;
+    float* sums = flat.gradient + shapes_.weights();
+    for (int c = 0; c < shapes_.out; ++c) sums[c] += bias[c];
+  }
+
+  void add_to_flat(const std::byte* weights, float* plain, float* flat, Pieces& pieces,
+                   Call& call) const {
+    std::byte* scratch = pieces.next(back_->gradient_out.scratch_bytes());
+    if (!shapes_.padded()) {
+      back_->gradient_out.run(call, weights, flat, scratch);
+    } else if (back_->gradient_out.needed()) {
+      back_->gradient_out.run(call, weights, plain, scratch);
+      add_real(shapes_, plain, flat);
+    } else {
+      add_real(shapes_, reinterpret_cast<const float*>(weights), flat);
+    }
   }
 
   Tensor input_gradient(const Flat& flat, const Tensor& gradient, Call& call) const {
-    const std::size_t weight_bytes = data_pd_.weights_desc().get_size();
-    const std::size_t scratch_bytes = data_pd_.scratchpad_desc().get_size();
-    Tensor result = call.pool.take(data_pd_.diff_src_desc().get_size());
-    Pieces pieces(call.workspace, {weight_bytes, scratch_bytes, weights_back_->scratch_bytes()});
-    const void* weights = flat.weights;
-    if (weights_back_->needed()) {
-      std::byte* reordered = pieces.next(weight_bytes);
-      weights_back_->run(call, flat.weights, reordered,
-                         pieces.next(weights_back_->scratch_bytes()));
-      weights = reordered;
-    }
-    data_.execute(
+    const memory::desc scratch = back_->data_pd.scratchpad_desc();
+    Tensor result = call.pool.take(shapes_.input.get_size());
+    Pieces pieces(call.workspace, {back_->weights_in.bytes(), scratch.get_size()});
+    const float* weights =
+        back_->weights_in.run(shapes_, flat.weights, call, pieces.next(back_->weights_in.bytes()));
+    back_->data.execute(
         call.stream,
-        {{DNNL_ARG_DIFF_DST, memory_at(call, data_pd_.diff_dst_desc(), gradient.data<float>())},
-         {DNNL_ARG_WEIGHTS, memory_at(call, data_pd_.weights_desc(), weights)},
-         {DNNL_ARG_DIFF_SRC, memory_at(call, data_pd_.diff_src_desc(), result.data<float>())},
-         {DNNL_ARG_SCRATCHPAD,
-          memory_at(call, data_pd_.scratchpad_desc(), pieces.next(scratch_bytes))}});
-    return leave_.moved(std::move(result), call);
+        {{DNNL_ARG_DIFF_DST, memory_at(call, shapes_.output, gradient.data<float>())},
+         {DNNL_ARG_WEIGHTS, memory_at(call, back_->data_pd.weights_desc(), weights)},
+         {DNNL_ARG_DIFF_SRC, memory_at(call, shapes_.input, result.data<float>())},
+         {DNNL_ARG_SCRATCHPAD, memory_at(call, scratch, pieces.next(scratch.get_size()))}});
+    return result;
   }
 
   Shapes shapes_;
   Forward::primitive_desc forward_pd_;
   Forward forward_;
-  Reorder enter_;       ///< from the layout handed over to the one convolved
-  Reorder leave_;       ///< and back, for the gradient
-  Reorder weights_in_;  ///< flat to the layout of forward
-  BackwardData::primitive_desc data_pd_;
-  BackwardData data_;
-  BackwardWeights::primitive_desc weights_pd_;
-  BackwardWeights weights_;
-  std::unique_ptr<Reorder> weights_back_;  ///< flat to the layout of backward data
-  std::unique_ptr<Reorder> gradient_out_;  ///< adds a weight gradient to the flat one
+  Reorder enter_;  ///< from the layout handed over to the one convolved
+  Reorder leave_;  ///< and back, for the gradient
+  WeightsIn weights_in_;
+  std::unique_ptr<Back> back_;  ///< only in training
 };
 
 }  // namespace

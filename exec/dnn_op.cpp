@@ -48,6 +48,30 @@ dnnl::memory::desc plain_layout(int samples, const models::SampleShape& shape) {
           dnnl::memory::data_type::f32, dnnl::memory::format_tag::nchw};
 }
 
+dnnl::memory::desc layout_of(const Place& place, int channel_block) {
+  using tag = dnnl::memory::format_tag;
+  const tag format = channel_block == 1   ? tag::nchw
+                     : channel_block == 8 ? tag::nChw8c
+                                          : tag::nChw16c;
+  const auto& [channels, height, width] = place.shape;
+  return {dims4(place.samples, channels, height, width), dnnl::memory::data_type::f32, format};
+}
+
+int channel_block(const Place& place) {
+  for (const int block : {1, 8, 16}) {
+    if (place.layout == layout_of(place, block)) return block;
+  }
+  throw RunError("oneDNN: an activation has neither a plain nor a blocked layout");
+}
+
+int preferred_channel_block() {
+  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+  return isa == dnnl::cpu_isa::avx512_core || isa == dnnl::cpu_isa::avx512_core_vnni ||
+                 isa == dnnl::cpu_isa::avx512_core_bf16 || isa == dnnl::cpu_isa::avx512_core_amx
+             ? 16
+             : 8;
+}
+
 // The library's own scratchpad belongs to the thread that made the primitive; another thread that
 // runs it writes out of bounds (oneDNN 2.6.3).
 dnnl::primitive_attr user_scratchpad() {

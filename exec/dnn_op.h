@@ -87,6 +87,13 @@ std::unique_ptr<Op> make_residual(const models::Residual& layer, const Place& in
 
 /// [samples, channels, height, width], densely row-major.
 dnnl::memory::desc plain_layout(int samples, const models::SampleShape& shape);
+/// The layouts in use: plain, or blocks of 8 or 16 channels side by side (the last block filled up
+/// with zero channels, which every layer keeps zero).
+dnnl::memory::desc layout_of(const Place& place, int channel_block);
+/// 1, 8 or 16. Throws RunError for any other layout.
+int channel_block(const Place& place);
+/// What this processor's convolutions want: 16 with AVX-512, else 8.
+int preferred_channel_block();
 dnnl::primitive_attr user_scratchpad();
 inline dnnl::memory::dims dims4(int a, int b, int c, int d) { return {a, b, c, d}; }
 
@@ -115,6 +122,7 @@ class Reorder {
 class Pieces {
  public:
   Pieces(Workspace& workspace, std::initializer_list<std::size_t> sizes);
+  explicit Pieces(std::byte* memory) : at_(memory) {}
   std::byte* next(std::size_t bytes);
 
  private:

@@ -1,69 +1,107 @@
-// Pooling: the maximum by oneDNN, the global average by hand (oneDNN's forward is slow on AVX2).
+// Pooling by hand: oneDNN 2.6's forward is several times slower on AVX2, for the maximum because
+// of the places it notes. One loop serves plain and blocked layouts: a group of `block` channels
+// lies side by side at every pixel.
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "exec/dnn_op.h"
+#include "schedules/error.h"
 
 namespace unlatch::exec {
 namespace {
 
-using dnnl::memory;
-using Forward = dnnl::pooling_forward;
-using Backward = dnnl::pooling_backward;
+/// Pixels and channel groups of one tensor.
+struct Groups {
+  int block;
+  std::ptrdiff_t count;  ///< groups over all samples
+  int height;
+  int width;
 
-struct Window {
-  memory::dims kernel;
-  memory::dims stride;
-  memory::dims padding;
-  memory::desc output_any;
-  models::SampleShape output;
+  explicit Groups(const Place& place)
+      : block(channel_block(place)),
+        count(std::ptrdiff_t{place.samples} * ((place.shape.channels + block - 1) / block)),
+        height(place.shape.height),
+        width(place.shape.width) {}
+
+  std::ptrdiff_t floats() const { return std::ptrdiff_t{block} * height * width; }  ///< a group
 };
 
-Window window_of(const models::MaxPool& layer, const Place& input) {
-  const auto output = models::output_shape({.name = "max pool", .kind = layer}, input.shape);
-  return {.kernel = {layer.kernel, layer.kernel},
-          .stride = {layer.stride, layer.stride},
-          .padding = {0, 0},
-          .output_any = {dims4(input.samples, output.channels, output.height, output.width),
-                         memory::data_type::f32, memory::format_tag::any},
-          .output = output};
+struct Window {
+  int kernel;
+  int stride;
+};
+
+/// Maxima of one group and the pixel of the window each was found at. A NaN wins and stays, so
+/// that a diverged training shows.
+template <int block>
+void pool_group(const Window& w, const Groups& in, const Groups& out, const float* x, float* y,
+                std::uint8_t* where) {
+  for (int v = 0; v < out.height; ++v) {
+    for (int u = 0; u < out.width; ++u) {
+      const float* corner = x + (std::ptrdiff_t{v} * in.width + u) * w.stride * block;
+      float best[block];
+      std::int32_t place[block] = {};
+      std::copy_n(corner, block, best);
+      for (int pixel = 1; pixel < w.kernel * w.kernel; ++pixel) {
+        const float* at = corner + (pixel / w.kernel * in.width + pixel % w.kernel) * block;
+        for (int c = 0; c < block; ++c) {
+          const bool larger = (at[c] > best[c]) | (at[c] != at[c]);
+          best[c] = larger ? at[c] : best[c];
+          place[c] = larger ? pixel : place[c];
+        }
+      }
+      for (int c = 0; c < block; ++c) {
+        *y++ = best[c];
+        *where++ = static_cast<std::uint8_t>(place[c]);
+      }
+    }
+  }
 }
 
-Forward::primitive_desc describe_forward(const Window& w, const Place& input) {
-  const auto kind = input.mode == Mode::training ? dnnl::prop_kind::forward_training
-                                                 : dnnl::prop_kind::forward_inference;
-  return {Forward::desc(kind, dnnl::algorithm::pooling_max, input.layout, w.output_any, w.stride,
-                        w.kernel, w.padding, w.padding),
-          user_scratchpad(), input.engine};
+/// Adds each gradient to the pixel its maximum came from.
+template <int block>
+void unpool_group(const Window& w, const Groups& in, const Groups& out, const float* g,
+                  const std::uint8_t* where, float* dx) {
+  for (int v = 0; v < out.height; ++v) {
+    for (int u = 0; u < out.width; ++u) {
+      float* corner = dx + (std::ptrdiff_t{v} * in.width + u) * w.stride * block;
+      for (int pixel = 0; pixel < w.kernel * w.kernel; ++pixel) {
+        float* at = corner + (pixel / w.kernel * in.width + pixel % w.kernel) * block;
+        for (int c = 0; c < block; ++c) {
+          const float passed = g[c];
+          at[c] += where[c] == pixel ? passed : 0.0F;
+        }
+      }
+      g += block;
+      where += block;
+    }
+  }
+}
+
+/// Calls f with the block as a constant, which lets the compiler keep it in registers.
+template <class F>
+void with_block(int block, F f) {
+  if (block == 1) return f(std::integral_constant<int, 1>());
+  if (block == 8) return f(std::integral_constant<int, 8>());
+  f(std::integral_constant<int, 16>());
 }
 
 class MaxPool : public Op {
  public:
-  MaxPool(const Window& w, const Forward::primitive_desc& forward, const Place& input)
-      : Op({input.engine, input.mode, input.samples, w.output, forward.dst_desc()}),
-        input_(input.layout),
-        forward_pd_(forward),
-        forward_(forward) {
-    if (input.mode == Mode::inference) return;
-    backward_pd_ = Backward::primitive_desc(
-        Backward::desc(dnnl::algorithm::pooling_max, input_, output().layout, w.stride, w.kernel,
-                       w.padding, w.padding),
-        user_scratchpad(), input.engine, forward_pd_);
-    backward_ = Backward(backward_pd_);
-  }
+  MaxPool(const models::MaxPool& layer, const Place& input, const Place& result)
+      : Op(result), window_{layer.kernel, layer.stride}, in_(input), out_(result) {}
 
   Flow forward(const Flat&, Flow input, Kept* kept, Call& call) const override {
     Tensor result = call.pool.take(output().layout.get_size());
-    const memory::desc places = forward_pd_.workspace_desc();  // of the maxima
-    const Tensor where = call.pool.take(places.get_size());
-    const memory::desc scratch = forward_pd_.scratchpad_desc();
-    forward_.execute(
-        call.stream,
-        {{DNNL_ARG_SRC, memory_at(call, input_, input.tensor.data<float>())},
-         {DNNL_ARG_DST, memory_at(call, output().layout, result.data<float>())},
-         {DNNL_ARG_WORKSPACE, memory_at(call, places, where.data<std::byte>())},
-         {DNNL_ARG_SCRATCHPAD,
-          memory_at(call, scratch, call.workspace.at_least(scratch.get_size()))}});
+    const Tensor where = call.pool.take(result.bytes() / sizeof(float));
+    with_block(in_.block, [&](auto block) {
+      for (std::ptrdiff_t group = 0; group < in_.count; ++group) {
+        pool_group<block>(window_, in_, out_, input.tensor.data<float>() + group * in_.floats(),
+                          result.data<float>() + group * out_.floats(),
+                          where.data<std::uint8_t>() + group * out_.floats());
+      }
+    });
     if (kept != nullptr) kept->tensors = {where};
     return {std::move(result), true};
   }
@@ -71,74 +109,43 @@ class MaxPool : public Op {
   Flow backward(const Flat&, const Kept& kept, Flow gradient, bool wants_input,
                 Call& call) const override {
     if (!wants_input) return {};
-    Tensor result = call.pool.take(input_.get_size());
-    const memory::desc scratch = backward_pd_.scratchpad_desc();
-    backward_.execute(
-        call.stream,
-        {{DNNL_ARG_DIFF_DST, memory_at(call, output().layout, gradient.tensor.data<float>())},
-         {DNNL_ARG_WORKSPACE, memory_at(call, backward_pd_.workspace_desc(),
-                                        kept.tensors[0].data<std::byte>())},
-         {DNNL_ARG_DIFF_SRC, memory_at(call, input_, result.data<float>())},
-         {DNNL_ARG_SCRATCHPAD,
-          memory_at(call, scratch, call.workspace.at_least(scratch.get_size()))}});
+    Tensor result = call.pool.take_zeroed(static_cast<std::size_t>(in_.count * in_.floats()) *
+                                          sizeof(float));
+    with_block(in_.block, [&](auto block) {
+      for (std::ptrdiff_t group = 0; group < in_.count; ++group) {
+        unpool_group<block>(window_, in_, out_,
+                            gradient.tensor.data<float>() + group * out_.floats(),
+                            kept.tensors[0].data<std::uint8_t>() + group * out_.floats(),
+                            result.data<float>() + group * in_.floats());
+      }
+    });
     return {std::move(result), true};
   }
 
  private:
-  memory::desc input_;
-  Forward::primitive_desc forward_pd_;
-  Forward forward_;
-  Backward::primitive_desc backward_pd_;
-  Backward backward_;
+  Window window_;
+  Groups in_;
+  Groups out_;
 };
-
-/// Channels side by side in memory: 8 or 16 in a blocked layout, 1 in a plain one, 0 in any other.
-int channel_block(const Place& place) {
-  using tag = memory::format_tag;
-  const auto& [c, h, w] = place.shape;
-  const auto is = [&](tag t) {
-    return place.layout == memory::desc(dims4(place.samples, c, h, w), memory::data_type::f32, t);
-  };
-  if (is(tag::nchw)) return 1;
-  if (is(tag::nChw8c)) return 8;
-  return is(tag::nChw16c) ? 16 : 0;
-}
-
-/// The sum over the pixels of one group of `block` channels.
-void add_pixels(const float* x, int pixels, int block, float* sums) {
-  std::fill_n(sums, block, 0.0F);
-  if (block == 8) {  // a constant count lets the compiler keep the sums in registers
-    for (int p = 0; p < pixels; ++p) {
-      for (int c = 0; c < 8; ++c) sums[c] += x[8 * p + c];
-    }
-    return;
-  }
-  for (int p = 0; p < pixels; ++p) {
-    for (int c = 0; c < block; ++c) sums[c] += x[block * p + c];
-  }
-}
 
 class GlobalAveragePool : public Op {
  public:
   explicit GlobalAveragePool(const Place& input)
-      : Op(averaged(input)),
-        input_(input),
-        block_(std::max(1, channel_block(input))),
-        pixels_(input.shape.height * input.shape.width),
-        groups_((input.shape.channels + block_ - 1) / block_),
-        enter_(input.engine, input.layout, summed(input)),
-        leave_(input.engine, summed(input), input.layout) {}
+      : Op(averaged(input)), in_(input), channels_(input.shape.channels) {}
 
   Flow forward(const Flat&, Flow input, Kept*, Call& call) const override {
-    const Tensor source = enter_.moved(std::move(input.tensor), call);
     Tensor result = call.pool.take(output().layout.get_size());
-    const float* x = source.data<float>();
-    const float share = 1.0F / static_cast<float>(pixels_);
-    for_each_group([&](std::ptrdiff_t offset, std::ptrdiff_t first, int channels) {
-      float sums[16];
-      add_pixels(x + offset, pixels_, block_, sums);
-      float* y = result.data<float>() + first;
-      for (int c = 0; c < channels; ++c) y[c] = sums[c] * share;
+    const float share = 1.0F / static_cast<float>(pixels());
+    with_block(in_.block, [&](auto block) {
+      for (std::ptrdiff_t group = 0; group < in_.count; ++group) {
+        const float* x = input.tensor.data<float>() + group * in_.floats();
+        float sums[block] = {};
+        for (int p = 0; p < pixels(); ++p) {
+          for (int c = 0; c < block; ++c) sums[c] += x[block * p + c];
+        }
+        float* y = result.data<float>() + first_channel(group);
+        for (int c = 0; c < real_channels(group); ++c) y[c] = sums[c] * share;
+      }
     });
     return {std::move(result), true};
   }
@@ -146,17 +153,19 @@ class GlobalAveragePool : public Op {
   Flow backward(const Flat&, const Kept&, Flow gradient, bool wants_input,
                 Call& call) const override {
     if (!wants_input) return {};
-    Tensor result = call.pool.take(static_cast<std::size_t>(input_.samples) * groups_ * block_ *
-                                   pixels_ * sizeof(float));
-    float* out = result.data<float>();
-    const float* g = gradient.tensor.data<float>();
-    const float share = 1.0F / static_cast<float>(pixels_);
-    for_each_group([&](std::ptrdiff_t offset, std::ptrdiff_t first, int channels) {
-      float values[16] = {};
-      for (int c = 0; c < channels; ++c) values[c] = g[first + c] * share;
-      for (int p = 0; p < pixels_; ++p) std::copy_n(values, block_, out + offset + block_ * p);
+    Tensor result = call.pool.take(static_cast<std::size_t>(in_.count * in_.floats()) *
+                                   sizeof(float));
+    const float share = 1.0F / static_cast<float>(pixels());
+    with_block(in_.block, [&](auto block) {
+      for (std::ptrdiff_t group = 0; group < in_.count; ++group) {
+        const float* g = gradient.tensor.data<float>() + first_channel(group);
+        float values[block] = {};  // channels that only fill the block up get zeros
+        for (int c = 0; c < real_channels(group); ++c) values[c] = g[c] * share;
+        float* out = result.data<float>() + group * in_.floats();
+        for (int p = 0; p < pixels(); ++p) std::copy_n(values, block(), out + block * p);
+      }
     });
-    return {leave_.moved(std::move(result), call), true};
+    return {std::move(result), true};
   }
 
  private:
@@ -166,36 +175,30 @@ class GlobalAveragePool : public Op {
     return place;
   }
 
-  /// The layout the sums run over: the given one if it is plain or blocked, else plain.
-  static memory::desc summed(const Place& input) {
-    return channel_block(input) > 0 ? input.layout : plain_layout(input.samples, input.shape);
+  int pixels() const { return in_.height * in_.width; }
+  std::ptrdiff_t groups_a_sample() const { return (channels_ + in_.block - 1) / in_.block; }
+  /// Index of the group's first average in [samples, channels].
+  std::ptrdiff_t first_channel(std::ptrdiff_t group) const {
+    return group / groups_a_sample() * channels_ + group % groups_a_sample() * in_.block;
+  }
+  int real_channels(std::ptrdiff_t group) const {
+    const auto before = static_cast<int>(group % groups_a_sample()) * in_.block;
+    return std::min(in_.block, channels_ - before);
   }
 
-  /// Calls f(offset of the group's pixels, index of its first average, its real channels).
-  template <class F>
-  void for_each_group(F f) const {
-    const std::ptrdiff_t channels = input_.shape.channels;
-    for (std::ptrdiff_t n = 0; n < input_.samples; ++n) {
-      for (std::ptrdiff_t b = 0; b < groups_; ++b) {
-        const auto real = std::min<std::ptrdiff_t>(block_, channels - b * block_);
-        f((n * groups_ + b) * block_ * pixels_, n * channels + b * block_, static_cast<int>(real));
-      }
-    }
-  }
-
-  Place input_;
-  int block_;
-  int pixels_;
-  int groups_;
-  Reorder enter_;
-  Reorder leave_;
+  Groups in_;
+  int channels_;
 };
 
 }  // namespace
 
 std::unique_ptr<Op> make_max_pool(const models::MaxPool& layer, const Place& input) {
-  const Window window = window_of(layer, input);
-  return std::make_unique<MaxPool>(window, describe_forward(window, input), input);
+  require(layer.kernel <= 16, "max pool: windows up to 16x16 are supported, not {}x{}",
+          layer.kernel, layer.kernel);
+  Place result = input;
+  result.shape = models::output_shape({.name = "max pool", .kind = layer}, input.shape);
+  result.layout = layout_of(result, channel_block(input));
+  return std::make_unique<MaxPool>(layer, input, result);
 }
 
 std::unique_ptr<Op> make_global_average_pool(const Place& input) {

@@ -39,7 +39,7 @@ BatchRange before_barrier(const TaskGraph& graph, TaskId barrier) {
 
 Reach reach_of(const TaskGraph& graph) {
   Reach reach;
-  std::vector<BatchRange> barriers(graph.size() == 0 ? 0 : 1);
+  std::vector<BatchRange> barriers;
   std::vector<int> barrier_index(graph.size(), 0);
   for (const TaskId id : graph.ids()) {
     const Task& task = graph.task(id);

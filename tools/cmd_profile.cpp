@@ -76,8 +76,10 @@ int run(const Arguments& arguments) {
   const auto path = arguments.text("save");
   std::optional<AtomicFile> out;
   if (path) out.emplace(*path);  // a bad path fails before the measuring
-  ProfileFile file{
-      .model = *arguments.text("model"), .data = arguments.text("data", "digits"), .profiles = {}};
+  ProfileFile file{.model = *arguments.text("model"),
+                   .data = arguments.text("data", "digits"),
+                   .sample_bytes = model.input.elements() * std::int64_t{sizeof(float)},
+                   .profiles = {}};
   for (const int size : sizes) {
     for (const int count : workers) {
       options.micro_batch_size = size;

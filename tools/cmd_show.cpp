@@ -41,9 +41,10 @@ ScheduleSpec asked_schedule(const Arguments& arguments) {
 int run(const Arguments& arguments) {
   const ScheduleSpec spec = asked_schedule(arguments);
   const Workload workload = read_workload(arguments, {spec});
-  const sim::StageCosts costs(workload.times_for(spec));
   const Shape shape = spec.effective(workload.shape);
-  const TaskGraph graph = with_transfers(spec.make(workload.shape).build(), costs.links());
+  const TaskGraph tasks = spec.make(workload.shape).build();
+  const sim::StageCosts costs(workload.costs_for(spec, tasks, 1).times);
+  const TaskGraph graph = with_transfers(tasks, costs.links());
   const Timeline timeline = sim::run(graph, costs);
   const nanoseconds unit = common_unit(timeline);
   const std::string drawing = draw(graph, timeline, unit);

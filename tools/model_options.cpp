@@ -1,5 +1,7 @@
 #include "tools/model_options.h"
 
+#include <numeric>
+
 #include "schedules/error.h"
 
 namespace unlatch::tools {
@@ -37,6 +39,35 @@ std::vector<models::StageRange> asked_partition(const Arguments& arguments,
           "{} '{}': must be auto, uniform or layer counts like 3/2/1",
           arguments.place("partition"), how);
   return models::explicit_partition(how, layers, stages);
+}
+
+std::vector<models::StageRange> asked_partition(const Arguments& arguments,
+                                                std::span<const double> layer_costs,
+                                                std::span<const double> recompute_costs,
+                                                const std::vector<bool>& pays_recompute) {
+  const int stages = static_cast<int>(pays_recompute.size());
+  if (arguments.text("partition", "auto") != "auto") {
+    return asked_partition(arguments, layer_costs, stages);
+  }
+  const auto sum = [](std::span<const double> costs, int first, int last) {
+    const auto part = costs.subspan(static_cast<std::size_t>(first),
+                                    static_cast<std::size_t>(last - first + 1));
+    return std::accumulate(part.begin(), part.end(), 0.0);
+  };
+  return models::best_partition(
+      static_cast<int>(layer_costs.size()), stages, [&](int first, int last, int stage) {
+        const bool pays = pays_recompute[static_cast<std::size_t>(stage)];
+        return sum(layer_costs, first, last) + (pays ? sum(recompute_costs, first, last) : 0);
+      });
+}
+
+std::vector<double> forward_flops_of_layers(const models::Model& model) {
+  std::vector<double> costs;
+  const auto shapes = model.shapes();
+  for (std::size_t j = 0; j < model.layers.size(); ++j) {
+    costs.push_back(static_cast<double>(models::forward_flops(model.layers[j], shapes[j])));
+  }
+  return costs;
 }
 
 std::vector<double> flops_of_layers(const models::Model& model) {

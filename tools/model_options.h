@@ -19,8 +19,15 @@ models::Model asked_model_for(const Arguments& arguments, const models::Dataset&
 /// --partition auto (the default), uniform or n1/n2/.. over layers of these costs.
 std::vector<models::StageRange> asked_partition(const Arguments& arguments,
                                                 std::span<const double> layer_costs, int stages);
+/// The same for stages some of which also pay for their recompute.
+std::vector<models::StageRange> asked_partition(const Arguments& arguments,
+                                                std::span<const double> layer_costs,
+                                                std::span<const double> recompute_costs,
+                                                const std::vector<bool>& pays_recompute);
 
 /// Floating-point operations of one sample, forward and backward, a layer.
 std::vector<double> flops_of_layers(const models::Model& model);
+/// Forward alone.
+std::vector<double> forward_flops_of_layers(const models::Model& model);
 
 }  // namespace unlatch::tools

@@ -85,6 +85,7 @@ exec::LayerProfile read_one(const Json& json, const std::string& model) {
 ProfileFile read_document(const Json& json) {
   ProfileFile file{.model = json.at("model").get<std::string>(),
                    .data = json.at("data").get<std::string>(),
+                   .sample_bytes = json.at("sample_bytes").get<std::int64_t>(),
                    .profiles = {}};
   for (const Json& profile : json.at("profiles")) {
     file.profiles.push_back(read_one(profile, file.model));
@@ -98,7 +99,10 @@ ProfileFile read_document(const Json& json) {
 }  // namespace
 
 Json to_json(const ProfileFile& file) {
-  Json json{{"model", file.model}, {"data", file.data}, {"profiles", Json::array()}};
+  Json json{{"model", file.model},
+            {"data", file.data},
+            {"sample_bytes", file.sample_bytes},
+            {"profiles", Json::array()}};
   for (const exec::LayerProfile& profile : file.profiles) {
     json["profiles"].push_back(to_json(profile));
   }

@@ -13,6 +13,7 @@ namespace unlatch::tools {
 struct ProfileFile {
   std::string model;
   std::string data;
+  std::int64_t sample_bytes = 0;  ///< one input sample as floats
   std::vector<exec::LayerProfile> profiles;
 };
 

@@ -1,8 +1,6 @@
 #include "tools/simulation.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
 #include "schedules/error.h"
 #include "sim/simulator.h"
@@ -14,35 +12,19 @@
 namespace unlatch::tools {
 namespace {
 
-/// Nearest-rank percentile of sorted values.
-double percentile(const std::vector<double>& sorted, double share) {
-  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
-  return sorted[std::max<std::size_t>(rank, 1) - 1];
-}
-
-Distribution distribution_of(std::vector<double> makespans) {
-  std::ranges::sort(makespans);
-  const auto count = static_cast<double>(makespans.size());
-  return {.runs = static_cast<int>(makespans.size()),
-          .mean_ms = std::accumulate(makespans.begin(), makespans.end(), 0.0) / count,
-          .p50_ms = percentile(makespans, 0.50),
-          .p95_ms = percentile(makespans, 0.95),
-          .p99_ms = percentile(makespans, 0.99)};
-}
-
 /// Run 0 first, then the others for their makespans alone.
 Timeline run_all(const TaskGraph& graph, const sim::StageCosts& costs, const Workload& workload,
-                 std::optional<Distribution>& distribution) {
+                 std::optional<sim::Distribution>& distribution) {
   const auto costs_of = [&](int run) {
     return sim::StragglerCosts(costs, graph, workload.slow, workload.straggler, workload.seed, run);
   };
   Timeline first = sim::run(graph, costs_of(0));
   if (!workload.straggler.random()) return first;
-  std::vector<double> makespans{to_ms(makespan(first))};
+  std::vector<nanoseconds> makespans{makespan(first)};
   for (int run = 1; run < workload.runs; ++run) {
-    makespans.push_back(to_ms(makespan(sim::run(graph, costs_of(run)))));
+    makespans.push_back(makespan(sim::run(graph, costs_of(run))));
   }
-  distribution = distribution_of(std::move(makespans));
+  distribution = sim::distribution(std::move(makespans));
   return first;
 }
 
@@ -75,6 +57,17 @@ sim::SteadyState steady_state_of(const ScheduleSpec& spec, const Workload& workl
       slowed);
 }
 
+/// How many ranks work at once on average, with the costs of one working alone: workers share
+/// caches, memory and clock rate, so costs depend on it.
+double busy_ranks(const ScheduleSpec& spec, const Workload& workload, const TaskGraph& tasks) {
+  const sim::StageCosts costs(workload.costs_for(spec, tasks, 1).times);
+  const Timeline timeline = sim::run(tasks, costs);
+  const Metrics alone = metrics(tasks, timeline);
+  double busy = 0;
+  for (const RankMetrics& rank : alone.ranks) busy += to_ms(rank.busy);
+  return alone.makespan.count() == 0 ? 1 : std::max(1.0, busy / to_ms(alone.makespan));
+}
+
 }  // namespace
 
 std::string Excess::text() const {
@@ -90,23 +83,26 @@ std::int64_t Simulation::worst_peak_bytes() const {
 }
 
 Simulation simulate(const ScheduleSpec& spec, const Workload& workload) {
-  const sim::StageCosts costs(workload.times_for(spec));
-  const MemorySizes sizes = workload.sizes_for(spec);
+  const TaskGraph tasks = spec.make(workload.shape).build();
+  const TaskCosts task_costs =
+      workload.costs_for(spec, tasks, workload.measured ? busy_ranks(spec, workload, tasks) : 1);
+  const sim::StageCosts costs(task_costs.times);
   const Shape shape = spec.effective(workload.shape);
   Simulation result{.spec = spec,
                     .shape = shape,
                     .options = spec.options(shape),
-                    .graph = with_transfers(spec.make(workload.shape).build(), costs.links()),
+                    .graph = with_transfers(tasks, costs.links()),
                     .timeline = {},
                     .metrics = {},
                     .memory = {},
                     .steady = {},
                     .work = {},
                     .distribution = {},
+                    .partition = task_costs.partition,
                     .excess = {}};
   result.timeline = run_all(result.graph, costs, workload, result.distribution);
-  result.metrics = metrics(result.graph, result.timeline, sizes.input);
-  result.memory = memory(result.graph, result.timeline, sizes);
+  result.metrics = metrics(result.graph, result.timeline, task_costs.sizes.input);
+  result.memory = memory(result.graph, result.timeline, task_costs.sizes);
   result.steady = steady_state_of(spec, workload, costs, result);
   result.work = sim::batch_work(result.graph, costs.times(), workload.slow);
   if (workload.memory_limit) {

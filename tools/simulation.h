@@ -5,18 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "sim/distribution.h"
 #include "sim/steady_state.h"
 #include "tools/workload.h"
 #include "traces/memory.h"
 #include "traces/metrics.h"
 
 namespace unlatch::tools {
-
-/// Makespans of R runs with random costs.
-struct Distribution {
-  int runs = 0;
-  double mean_ms = 0, p50_ms = 0, p95_ms = 0, p99_ms = 0;
-};
 
 /// The rank that needs most above the memory limit.
 struct Excess {
@@ -37,7 +32,8 @@ struct Simulation {
   std::vector<RankMemory> memory;
   sim::SteadyState steady;
   sim::BatchWork work;
-  std::optional<Distribution> distribution;
+  std::optional<sim::Distribution> distribution;  ///< of the makespans of R random runs
+  std::vector<models::StageRange> partition;  ///< measured costs only
   std::optional<Excess> excess;
 
   std::int64_t worst_peak_bytes() const;

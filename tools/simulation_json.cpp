@@ -53,6 +53,12 @@ Json path_json(const TaskGraph& graph, const Timeline& timeline, const CriticalP
 
 }  // namespace
 
+Json partition_json(const std::vector<models::StageRange>& partition) {
+  Json layers = Json::array();
+  for (const models::StageRange& range : partition) layers.push_back(range.layers());
+  return layers;
+}
+
 void add_run(Json& json, const TaskGraph& graph, const Timeline& timeline, const Metrics& metrics,
              const std::vector<RankMemory>& memory, int most_path) {
   json["makespan_ms"] = to_ms(metrics.makespan);
@@ -90,11 +96,12 @@ Json simulation_json(const Simulation& simulation, int most_path) {
   json["steady_state"] = steady_json(simulation.steady, simulation.work);
   if (const auto& runs = simulation.distribution) {
     json["distribution"] = {{"runs", runs->runs},
-                            {"mean_ms", runs->mean_ms},
-                            {"p50_ms", runs->p50_ms},
-                            {"p95_ms", runs->p95_ms},
-                            {"p99_ms", runs->p99_ms}};
+                            {"mean_ms", to_ms(runs->mean)},
+                            {"p50_ms", to_ms(runs->p50)},
+                            {"p95_ms", to_ms(runs->p95)},
+                            {"p99_ms", to_ms(runs->p99)}};
   }
+  if (!simulation.partition.empty()) json["partition"] = partition_json(simulation.partition);
   return json;
 }
 

@@ -10,6 +10,8 @@ namespace unlatch::tools {
 /// limits the critical path (0: all of it). Shared by predicted and measured runs.
 void add_run(Json& json, const TaskGraph& graph, const Timeline& timeline, const Metrics& metrics,
              const std::vector<RankMemory>& memory, int most_path);
+/// Layers of each stage.
+Json partition_json(const std::vector<models::StageRange>& partition);
 /// "steady_state".
 Json steady_json(const sim::SteadyState& steady, const sim::BatchWork& work);
 

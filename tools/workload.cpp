@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "exec/cpu_backend.h"
 #include "schedules/error.h"
 #include "sim/units.h"
+#include "tools/model_options.h"
 
 namespace unlatch::tools {
 namespace {
@@ -87,13 +89,73 @@ void require_representable(const Workload& workload) {
           sim::format_duration(nanoseconds{static_cast<std::int64_t>(slowest)}));
 }
 
-void read_batch_size(const Arguments& arguments, const Shape& shape) {
+void check_batch_size(const Arguments& arguments, const Shape& shape) {
   if (!arguments.has("batch-size")) return;
   const int batch = arguments.whole("batch-size", 1);
+  require(!arguments.yes("uneven", false),
+          "--uneven yes is not available in this version of unlatch; choose a --batch-size that "
+          "--microbatches divides");
   require(batch % shape.micro_batches == 0,
           "--batch-size {} is not divisible by --microbatches {}: every micro-batch holds as many "
           "samples; choose a multiple of {}",
           batch, shape.micro_batches, shape.micro_batches);
+}
+
+/// Costs come from flags or from a profile, never from both.
+void require_one_source(const Arguments& arguments) {
+  const bool measured = arguments.has("profile");
+  for (std::string_view name : {"batch-size", "partition", "uneven"}) {
+    require(measured || !arguments.has(name),
+            "{} is for measured costs and needs --profile FILE; here the costs are abstract",
+            arguments.place(name));
+  }
+  if (!measured) return;
+  for (const FlagGroup& group : {cost_flags(), memory_flags()}) {
+    for (const Flag& flag : group.flags) {
+      const bool fits = flag.name == "overlap" || flag.name == "sends" ||
+                        flag.name == "memory-limit";
+      require(fits || !arguments.has(flag.name),
+              "{} contradicts --profile, which brings measured costs and sizes",
+              arguments.place(flag.name));
+    }
+  }
+}
+
+MeasuredWorkload read_measured(const Arguments& arguments) {
+  MeasuredWorkload measured;
+  measured.profile = read_profile(*arguments.text("profile"));
+  require(arguments.has("batch-size"), "--profile needs --batch-size B, the samples of a batch");
+  measured.batch_size = arguments.whole("batch-size", 1);
+  if (arguments.has("overlap")) measured.overlap = arguments.real("overlap", 1, 0, 1);
+  measured.partition = [&arguments](const PieceCosts& piece, const std::vector<bool>& pays) {
+    std::vector<double> costs;
+    for (std::size_t j = 0; j < piece.forward.size(); ++j) {
+      costs.push_back(piece.forward[j] + piece.backward[j]);
+    }
+    return asked_partition(arguments, costs, piece.forward, pays);
+  };
+  return measured;
+}
+
+/// On this machine R hides beside F only where it has a worker of its own.
+double overlap_here(const TaskGraph& graph) {
+  const int workers = exec::CpuBackend::default_workers(graph);
+  return exec::CpuBackend::lanes_share_a_worker(graph, workers) ? 0 : 1;
+}
+
+TaskCosts measured_costs(const MeasuredWorkload& measured, const TaskGraph& graph, double busy) {
+  const int size = measured.batch_size / graph.shape().micro_batches;
+  const PieceCosts piece = piece_costs(measured.profile, size, busy);
+  const double overlap = measured.overlap.value_or(overlap_here(graph));
+  const std::vector<bool> replays = replaying_stages(graph);
+  const std::vector<bool> hidden(replays.size(), false);
+  TaskCosts costs;
+  // Partitions must not move between estimates of `busy`: they follow from one worker's costs.
+  const PieceCosts alone = piece_costs(measured.profile, size, 1);
+  costs.partition = measured.partition(alone, overlap < 1 ? replays : hidden);
+  costs.times = stage_times_of(piece, costs.partition, replays, overlap);
+  costs.sizes = memory_sizes_of(piece, costs.partition);
+  return costs;
 }
 
 }  // namespace
@@ -119,9 +181,14 @@ Workload read_workload(const Arguments& arguments, const std::vector<ScheduleSpe
   workload.shape = read_shape(arguments, specs);
   const int stages = workload.shape.stages;
   arguments.choice("sends", {"buffered"});
-  read_batch_size(arguments, workload.shape);
-  workload.times = sim::stage_times(cost_settings(arguments), stages);
-  workload.sizes = memory_sizes(arguments, stages);
+  check_batch_size(arguments, workload.shape);
+  require_one_source(arguments);
+  if (arguments.has("profile")) {
+    workload.measured = read_measured(arguments);
+  } else {
+    workload.times = sim::stage_times(cost_settings(arguments), stages);
+    workload.sizes = memory_sizes(arguments, stages);
+  }
   workload.memory_limit = arguments.size("memory-limit");
   workload.slow = slow_ranks(arguments, workload.shape.ranks());
   if (const auto text = arguments.text("straggler")) {
@@ -165,12 +232,11 @@ std::vector<ScheduleSpec> asked_schedules(const Arguments& arguments, int most) 
   return specs;
 }
 
-sim::StageTimes Workload::times_for(const ScheduleSpec& spec) const {
-  return spec.method().uses_micro_batches ? times : times.in_one_piece(shape.micro_batches);
-}
-
-MemorySizes Workload::sizes_for(const ScheduleSpec& spec) const {
-  return spec.method().uses_micro_batches ? sizes : sizes.in_one_piece(shape.micro_batches);
+TaskCosts Workload::costs_for(const ScheduleSpec& spec, const TaskGraph& graph,
+                              double busy) const {
+  if (measured) return measured_costs(*measured, graph, busy);
+  if (spec.method().uses_micro_batches) return {times, sizes, {}};
+  return {times.in_one_piece(shape.micro_batches), sizes.in_one_piece(shape.micro_batches), {}};
 }
 
 }  // namespace unlatch::tools

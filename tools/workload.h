@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "sim/stage_costs.h"
 #include "sim/stragglers.h"
 #include "tools/command.h"
+#include "tools/measured.h"
 #include "traces/memory.h"
 
 namespace unlatch::tools {
@@ -22,19 +24,37 @@ FlagGroup memory_flags();
 FlagGroup straggler_flags();
 FlagGroup measured_flags();
 
+/// What --profile adds: costs that depend on the schedule's own pieces and partition.
+struct MeasuredWorkload {
+  ProfileFile profile;
+  int batch_size = 0;
+  std::optional<double> overlap;  ///< as asked; else what this machine's cores allow
+  /// Partition for a schedule, from the costs of its pieces and the stages that pay for R.
+  std::function<std::vector<models::StageRange>(const PieceCosts&, const std::vector<bool>&)>
+      partition;
+};
+
+/// Costs of one schedule's tasks.
+struct TaskCosts {
+  sim::StageTimes times;
+  MemorySizes sizes;
+  std::vector<models::StageRange> partition;  ///< empty for abstract costs
+};
+
 struct Workload {
-  Shape shape;          ///< as asked; ScheduleSpec::effective() makes a schedule's own
-  sim::StageTimes times;  ///< of one micro-batch
-  MemorySizes sizes;      ///< of one micro-batch
+  Shape shape;  ///< as asked; ScheduleSpec::effective() makes a schedule's own
+  sim::StageTimes times;  ///< of one micro-batch; abstract costs only
+  MemorySizes sizes;      ///< of one micro-batch; abstract costs only
+  std::optional<MeasuredWorkload> measured;
   std::optional<std::int64_t> memory_limit;
   std::vector<double> slow;  ///< one factor a rank
   sim::Straggler straggler;
   std::uint64_t seed = 0;
   int runs = 1;
 
-  /// Costs of one task of a schedule: M times as much where it runs a batch in one piece.
-  sim::StageTimes times_for(const ScheduleSpec& spec) const;
-  MemorySizes sizes_for(const ScheduleSpec& spec) const;
+  /// Costs of a schedule's tasks: M times as much where it runs a batch in one piece, or
+  /// measured ones with about `busy` workers at once. `graph` without transfers.
+  TaskCosts costs_for(const ScheduleSpec& spec, const TaskGraph& graph, double busy) const;
 };
 
 /// Reads --stages .. --drain alone. The schedules decide how many batches are the default.

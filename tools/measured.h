@@ -1,0 +1,39 @@
+// Measured costs: a profile's layers as the times and sizes of a schedule's stages.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/partition.h"
+#include "sim/stage_costs.h"
+#include "tools/profile_file.h"
+#include "traces/memory.h"
+
+namespace unlatch::tools {
+
+/// Costs of one piece (micro-batch) of every layer, between the sizes and the numbers of busy
+/// workers that were measured. Times in ns, sizes in bytes.
+struct PieceCosts {
+  std::vector<double> forward, forward_only, backward, update;
+  std::vector<double> output_bytes, tape_bytes, parameter_bytes;
+  double input = 0, target = 0, loss = 0, overhead = 0, input_bytes = 0;
+  bool optimizer_state = false;  ///< the optimizer keeps a value for each parameter
+
+  int layers() const { return static_cast<int>(forward.size()); }
+};
+
+/// Linear between neighbouring sizes and worker counts; `busy` workers beyond those measured cost
+/// what the most measured do. Throws Error for a size outside the measured ones.
+PieceCosts piece_costs(const ProfileFile& file, int size, double busy);
+
+/// Stages that rebuild their tape, by the flags of the graph.
+std::vector<bool> replaying_stages(const TaskGraph& graph);
+
+/// `overlap`: how much of R hides beside F on this machine.
+sim::StageTimes stage_times_of(const PieceCosts& piece,
+                               const std::vector<models::StageRange>& ranges,
+                               const std::vector<bool>& replays, double overlap);
+MemorySizes memory_sizes_of(const PieceCosts& piece,
+                            const std::vector<models::StageRange>& ranges);
+
+}  // namespace unlatch::tools
