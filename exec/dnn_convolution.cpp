@@ -13,6 +13,8 @@ namespace {
 
 using dnnl::memory;
 
+constexpr int image_channels = 3;
+
 struct Shapes {
   int out = 1;  ///< channels as the model has them
   int in = 1;
@@ -31,6 +33,8 @@ struct Shapes {
   Place result;  ///< the output in its layout
 
   bool padded() const { return out != padded_out || in != padded_in; }
+  /// The input must be copied to get its extra channels (a blocked one has them already).
+  bool widened() const { return in < image_channels; }
   std::ptrdiff_t weights() const { return std::ptrdiff_t{out} * in * kernel * kernel; }
 };
 
@@ -39,12 +43,13 @@ int rounded_up(int channels, int block) { return (channels + block - 1) / block 
 Shapes shapes_of(const models::Convolution& layer, const Place& input) {
   const auto f32 = memory::data_type::f32;
   const int block = preferred_channel_block();
-  // Images of 1 or 3 channels have kernels of their own that read the plain layout.
-  const bool image = input.shape.channels == 1 || input.shape.channels == 3;
+  // Images of 3 channels have kernels of their own that read the plain layout. One or two channels
+  // are filled up to three, since backward has no such kernel for them.
+  const bool image = input.shape.channels <= image_channels;
   Shapes s{.out = layer.out_channels,
            .in = input.shape.channels,
            .padded_out = rounded_up(layer.out_channels, block),
-           .padded_in = image ? input.shape.channels : rounded_up(input.shape.channels, block),
+           .padded_in = image ? image_channels : rounded_up(input.shape.channels, block),
            .kernel = layer.kernel,
            .has_bias = layer.bias,
            .input = {},
@@ -87,6 +92,30 @@ void add_real(const Shapes& s, const float* plain, float* flat) {
   for (int o = 0; o < s.out; ++o) {
     for (std::ptrdiff_t i = 0; i < row; ++i) flat[o * row + i] += plain[o * padded_row + i];
   }
+}
+
+/// Plain images between their own channels and those the primitives see, the extra ones zero.
+Tensor widened(const Shapes& s, const Tensor& images, Call& call) {
+  const std::ptrdiff_t pixels = std::ptrdiff_t{s.entry.shape.height} * s.entry.shape.width;
+  Tensor result = call.pool.take(s.input.get_size());
+  const float* from = images.data<float>();
+  float* to = result.data<float>();
+  for (int n = 0; n < s.entry.samples; ++n) {
+    to = std::copy_n(from + n * s.in * pixels, s.in * pixels, to);
+    to = std::fill_n(to, (s.padded_in - s.in) * pixels, 0.0F);
+  }
+  return result;
+}
+
+Tensor narrowed(const Shapes& s, const Tensor& images, Call& call) {
+  const std::ptrdiff_t pixels = std::ptrdiff_t{s.entry.shape.height} * s.entry.shape.width;
+  Tensor result = call.pool.take(s.entry.layout.get_size());
+  const float* from = images.data<float>();
+  float* to = result.data<float>();
+  for (int n = 0; n < s.entry.samples; ++n) {
+    to = std::copy_n(from + n * s.padded_in * pixels, s.in * pixels, to);
+  }
+  return result;
 }
 
 /// Brings flat weights into the layout of one primitive.
@@ -170,7 +199,8 @@ class Convolution : public Op {
   }
 
   Flow forward(const Flat& flat, Flow input, Kept* kept, Call& call) const override {
-    const Tensor source = enter_.moved(std::move(input.tensor), call);
+    Tensor source = enter_.moved(std::move(input.tensor), call);
+    if (shapes_.widened()) source = widened(shapes_, source, call);
     Tensor result = call.pool.take(shapes_.output.get_size());
     const memory::desc scratch = forward_pd_.scratchpad_desc();
     Pieces pieces(call.workspace,
@@ -194,7 +224,9 @@ class Convolution : public Op {
                 Call& call) const override {
     add_weight_gradient(flat, kept.tensors[0], gradient.tensor, call);
     if (!wants_input) return {};
-    return {leave_.moved(input_gradient(flat, gradient.tensor, call), call), true};
+    Tensor result = input_gradient(flat, gradient.tensor, call);
+    if (shapes_.widened()) result = narrowed(shapes_, result, call);
+    return {leave_.moved(std::move(result), call), true};
   }
 
  private:

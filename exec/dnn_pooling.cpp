@@ -3,6 +3,8 @@
 // lies side by side at every pixel.
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "exec/dnn_op.h"
@@ -32,51 +34,77 @@ struct Window {
   int stride;
 };
 
-/// Maxima of one group and the pixel of the window each was found at. A NaN wins and stays, so
-/// that a diverged training shows.
-template <int block>
-void pool_group(const Window& w, const Groups& in, const Groups& out, const float* x, float* y,
-                std::uint8_t* where) {
+/// Channels handled at once: 4 in a block, 1 in a plain layout. The loops below are written over
+/// these types, since the compiler does not vectorise them by itself.
+template <int lanes>
+struct Lanes {
+  using Floats [[gnu::vector_size(4 * lanes)]] = float;
+  using Ints [[gnu::vector_size(4 * lanes)]] = std::int32_t;
+  using Bytes [[gnu::vector_size(lanes)]] = std::uint8_t;
+};
+
+template <class T>
+T loaded(const void* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+/// First element of pixel `pixel` of the window at a corner, counted in channels of a group.
+std::ptrdiff_t offset_of(int pixel, const Window& w, const Groups& in) {
+  return (std::ptrdiff_t{pixel / w.kernel} * in.width + pixel % w.kernel) * in.block;
+}
+
+/// Calls f(first element of the window in a group of the input, of its result in the output).
+template <int lanes, class F>
+void for_each_window(const Window& w, const Groups& in, const Groups& out, F f) {
+  std::ptrdiff_t result = 0;
   for (int v = 0; v < out.height; ++v) {
     for (int u = 0; u < out.width; ++u) {
-      const float* corner = x + (std::ptrdiff_t{v} * in.width + u) * w.stride * block;
-      float best[block];
-      std::int32_t place[block] = {};
-      std::copy_n(corner, block, best);
-      for (int pixel = 1; pixel < w.kernel * w.kernel; ++pixel) {
-        const float* at = corner + (pixel / w.kernel * in.width + pixel % w.kernel) * block;
-        for (int c = 0; c < block; ++c) {
-          const bool larger = (at[c] > best[c]) | (at[c] != at[c]);
-          best[c] = larger ? at[c] : best[c];
-          place[c] = larger ? pixel : place[c];
-        }
-      }
-      for (int c = 0; c < block; ++c) {
-        *y++ = best[c];
-        *where++ = static_cast<std::uint8_t>(place[c]);
-      }
+      const std::ptrdiff_t corner = (std::ptrdiff_t{v} * in.width + u) * w.stride * in.block;
+      for (int c = 0; c < in.block; c += lanes, result += lanes) f(corner + c, result);
     }
   }
 }
 
+/// Maxima of one group and the pixel of the window each was found at. A NaN wins and stays, so
+/// that a diverged training shows.
+template <int lanes>
+void pool_group(const Window& w, const Groups& in, const Groups& out, const float* x, float* y,
+                std::uint8_t* where) {
+  using Floats = typename Lanes<lanes>::Floats;
+  using Ints = typename Lanes<lanes>::Ints;
+  for_each_window<lanes>(w, in, out, [&](std::ptrdiff_t corner, std::ptrdiff_t result) {
+    auto best = loaded<Floats>(x + corner);
+    Ints place = {};
+    for (int pixel = 1; pixel < w.kernel * w.kernel; ++pixel) {
+      const auto at = loaded<Floats>(x + corner + offset_of(pixel, w, in));
+      const Ints larger = (at > best) | (at != at);
+      best = larger ? at : best;
+      place = larger ? Ints{} + pixel : place;
+    }
+    const auto bytes = __builtin_convertvector(place, typename Lanes<lanes>::Bytes);
+    std::memcpy(y + result, &best, sizeof best);
+    std::memcpy(where + result, &bytes, sizeof bytes);
+  });
+}
+
 /// Adds each gradient to the pixel its maximum came from.
-template <int block>
+template <int lanes>
 void unpool_group(const Window& w, const Groups& in, const Groups& out, const float* g,
                   const std::uint8_t* where, float* dx) {
-  for (int v = 0; v < out.height; ++v) {
-    for (int u = 0; u < out.width; ++u) {
-      float* corner = dx + (std::ptrdiff_t{v} * in.width + u) * w.stride * block;
-      for (int pixel = 0; pixel < w.kernel * w.kernel; ++pixel) {
-        float* at = corner + (pixel / w.kernel * in.width + pixel % w.kernel) * block;
-        for (int c = 0; c < block; ++c) {
-          const float passed = g[c];
-          at[c] += where[c] == pixel ? passed : 0.0F;
-        }
-      }
-      g += block;
-      where += block;
+  using Floats = typename Lanes<lanes>::Floats;
+  using Ints = typename Lanes<lanes>::Ints;
+  for_each_window<lanes>(w, in, out, [&](std::ptrdiff_t corner, std::ptrdiff_t result) {
+    const auto gradient = loaded<Floats>(g + result);
+    const Ints place = __builtin_convertvector(
+        loaded<typename Lanes<lanes>::Bytes>(where + result), Ints);
+    for (int pixel = 0; pixel < w.kernel * w.kernel; ++pixel) {
+      float* at = dx + corner + offset_of(pixel, w, in);
+      const Floats sum = loaded<Floats>(at) + (place == pixel ? gradient : Floats{});
+      std::memcpy(at, &sum, sizeof sum);
     }
-  }
+  });
 }
 
 /// Calls f with the block as a constant, which lets the compiler keep it in registers.
@@ -95,9 +123,9 @@ class MaxPool : public Op {
   Flow forward(const Flat&, Flow input, Kept* kept, Call& call) const override {
     Tensor result = call.pool.take(output().layout.get_size());
     const Tensor where = call.pool.take(result.bytes() / sizeof(float));
-    with_block(in_.block, [&](auto block) {
+    with_lanes([&](auto lanes) {
       for (std::ptrdiff_t group = 0; group < in_.count; ++group) {
-        pool_group<block>(window_, in_, out_, input.tensor.data<float>() + group * in_.floats(),
+        pool_group<lanes>(window_, in_, out_, input.tensor.data<float>() + group * in_.floats(),
                           result.data<float>() + group * out_.floats(),
                           where.data<std::uint8_t>() + group * out_.floats());
       }
@@ -111,9 +139,9 @@ class MaxPool : public Op {
     if (!wants_input) return {};
     Tensor result = call.pool.take_zeroed(static_cast<std::size_t>(in_.count * in_.floats()) *
                                           sizeof(float));
-    with_block(in_.block, [&](auto block) {
+    with_lanes([&](auto lanes) {
       for (std::ptrdiff_t group = 0; group < in_.count; ++group) {
-        unpool_group<block>(window_, in_, out_,
+        unpool_group<lanes>(window_, in_, out_,
                             gradient.tensor.data<float>() + group * out_.floats(),
                             kept.tensors[0].data<std::uint8_t>() + group * out_.floats(),
                             result.data<float>() + group * in_.floats());
@@ -123,6 +151,12 @@ class MaxPool : public Op {
   }
 
  private:
+  template <class F>
+  void with_lanes(F f) const {
+    if (in_.block == 1) return f(std::integral_constant<int, 1>());
+    f(std::integral_constant<int, 4>());
+  }
+
   Window window_;
   Groups in_;
   Groups out_;

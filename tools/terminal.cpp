@@ -53,6 +53,8 @@ void prepare_process() {
   std::thread([ending] {
     int received = 0;
     if (sigwait(&ending, &received) != 0) return;
+    say(received == SIGINT ? "interrupted; unfinished files are gone"
+                           : "terminated; unfinished files are gone");
     _exit(128 + received);
   }).detach();
 }

@@ -8,7 +8,9 @@
 
 namespace unlatch::tools {
 
-std::string format_ms(nanoseconds t) { return ms_text(t); }
+std::string format_ms(nanoseconds t) {
+  return t < std::chrono::milliseconds{1} ? ms_text(t) : format_number(to_ms(t));
+}
 
 std::string format_ms(std::optional<double> milliseconds) { return format_number(milliseconds); }
 

@@ -8,7 +8,7 @@
 
 namespace unlatch::tools {
 
-/// Milliseconds, exact, without trailing zeros: "2.5", "198".
+/// Milliseconds with three decimals (six below one), no trailing zeros: "2.5", "198".
 std::string format_ms(nanoseconds t);
 /// Milliseconds of an average, at most three decimals; "undefined" without a value.
 std::string format_ms(std::optional<double> milliseconds);

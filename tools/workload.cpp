@@ -110,6 +110,7 @@ void require_one_source(const Arguments& arguments) {
             arguments.place(name));
   }
   if (!measured) return;
+  require(arguments.has("batch-size"), "--profile needs --batch-size B, the samples of a batch");
   for (const FlagGroup& group : {cost_flags(), memory_flags()}) {
     for (const Flag& flag : group.flags) {
       const bool fits = flag.name == "overlap" || flag.name == "sends" ||
@@ -119,22 +120,6 @@ void require_one_source(const Arguments& arguments) {
               arguments.place(flag.name));
     }
   }
-}
-
-MeasuredWorkload read_measured(const Arguments& arguments) {
-  MeasuredWorkload measured;
-  measured.profile = read_profile(*arguments.text("profile"));
-  require(arguments.has("batch-size"), "--profile needs --batch-size B, the samples of a batch");
-  measured.batch_size = arguments.whole("batch-size", 1);
-  if (arguments.has("overlap")) measured.overlap = arguments.real("overlap", 1, 0, 1);
-  measured.partition = [&arguments](const PieceCosts& piece, const std::vector<bool>& pays) {
-    std::vector<double> costs;
-    for (std::size_t j = 0; j < piece.forward.size(); ++j) {
-      costs.push_back(piece.forward[j] + piece.backward[j]);
-    }
-    return asked_partition(arguments, costs, piece.forward, pays);
-  };
-  return measured;
 }
 
 /// On this machine R hides beside F only where it has a worker of its own.
@@ -159,6 +144,21 @@ TaskCosts measured_costs(const MeasuredWorkload& measured, const TaskGraph& grap
 }
 
 }  // namespace
+
+MeasuredWorkload read_measured(const Arguments& arguments) {
+  MeasuredWorkload measured;
+  measured.profile = read_profile(*arguments.text("profile"));
+  measured.batch_size = arguments.whole("batch-size", 1);
+  if (arguments.has("overlap")) measured.overlap = arguments.real("overlap", 1, 0, 1);
+  measured.partition = [&arguments](const PieceCosts& piece, const std::vector<bool>& pays) {
+    std::vector<double> costs;
+    for (std::size_t j = 0; j < piece.forward.size(); ++j) {
+      costs.push_back(piece.forward[j] + piece.backward[j]);
+    }
+    return asked_partition(arguments, costs, piece.forward, pays);
+  };
+  return measured;
+}
 
 Shape read_shape(const Arguments& arguments, const std::vector<ScheduleSpec>& specs) {
   Shape shape;

@@ -63,6 +63,9 @@ Shape read_shape(const Arguments& arguments, const std::vector<ScheduleSpec>& sp
 /// Reads and checks all of them.
 Workload read_workload(const Arguments& arguments, const std::vector<ScheduleSpec>& specs);
 
+/// --profile, --batch-size, --partition and --overlap.
+MeasuredWorkload read_measured(const Arguments& arguments);
+
 /// Throws Error when the graph would have more tasks than a graph holds or than fit the memory of
 /// this machine; says how many and what to lower.
 void require_buildable(const Shape& shape, const ScheduleSpec& spec);

@@ -37,7 +37,7 @@ struct ChromeTraceOptions {
 /// (bytes, or tapes held when no size is known). Each arrow's ends lie 1 ns inside their spans, so
 /// that no neighbour can take them; ends on zero-length spans lie on them, and viewers may drop
 /// those. Text that is not UTF-8 gets U+FFFD in its place.
-/// Needs 8 bytes of memory a task beside what is given. Same bytes every time.
+/// Needs at most 16 bytes of memory a task beside what is given. Same bytes every time.
 /// Throws Error for a rank that is not there, for a window without length, when two tasks of
 /// one lane overlap (no viewer draws that rightly), and when the stream fails.
 void write_chrome_trace(std::ostream& out, const TaskGraph& graph, const Timeline& timeline,

@@ -1,0 +1,246 @@
+// unlatch train: real training of a model by a schedule on this machine.
+#include <chrono>
+
+#include "schedules/error.h"
+#include "tools/command.h"
+#include "tools/simulation.h"
+#include "tools/simulation_json.h"
+#include "tools/simulation_text.h"
+#include "tools/terminal.h"
+#include "tools/text.h"
+#include "tools/train_run.h"
+#include "traces/atomic_file.h"
+#include "traces/chrome_trace.h"
+#include "traces/tasks_csv.h"
+
+namespace unlatch::tools {
+namespace {
+
+/// What a profile says the run should take.
+struct Prediction {
+  double period_ms = 0;
+  double ratio = 0;  ///< measured / predicted
+};
+
+/// Everything that is reported about a finished run.
+struct Report {
+  const TrainingPlan& plan;
+  const TaskGraph& graph;
+  const std::vector<models::StageRange>& ranges;
+  const TrainingResult& result;
+  Metrics metrics;
+  std::vector<RankMemory> memory;
+  sim::SteadyState steady;
+  std::optional<Prediction> prediction;
+
+  double ms_per_step() const { return to_ms(metrics.makespan) / plan.shape.batches; }
+  double samples_per_second() const {
+    constexpr double ms_per_second = 1000;
+    return plan.batch_size * ms_per_second / ms_per_step();
+  }
+};
+
+/// Files that cannot be written are found out before hours of training.
+void require_writable(const Arguments& arguments) {
+  for (std::string_view name : {"trace", "tasks", "metrics", "save"}) {
+    if (const auto path = arguments.text(name)) AtomicFile probe(*path);
+  }
+}
+
+/// The partition: by a profile's times where there is one, else by operations.
+std::vector<models::StageRange> choose_partition(const Arguments& arguments,
+                                                 const TrainingPlan& plan, const TaskGraph& graph,
+                                                 const std::optional<Workload>& workload) {
+  if (!workload) return flop_partition(arguments, plan, graph);
+  return workload->costs_for(plan.spec, graph, 1).partition;
+}
+
+/// The run as a workload for the simulator.
+std::optional<Workload> profiled_workload(const Arguments& arguments, const TrainingPlan& plan,
+                                          const TaskGraph& graph) {
+  if (!arguments.has("profile")) return std::nullopt;
+  Workload workload;
+  workload.shape = plan.shape;
+  constexpr int enough_batches = 200;
+  workload.shape.batches = std::min(plan.shape.batches, enough_batches);
+  workload.measured = read_measured(arguments);
+  workload.measured->batch_size = plan.batch_size;
+  workload.measured->overlap = recompute_is_paid(plan, graph) ? 0 : 1;
+  workload.slow.assign(static_cast<std::size_t>(plan.shape.ranks()), 1.0);
+  return workload;
+}
+
+std::optional<Prediction> predict(const TrainingPlan& plan,
+                                  const std::optional<Workload>& workload,
+                                  const sim::SteadyState& measured) {
+  if (!workload) return std::nullopt;
+  const Simulation simulation = simulate(plan.spec, *workload);
+  return Prediction{.period_ms = simulation.steady.batch_period_ns / 1e6,
+                    .ratio = measured.batch_period_ns / simulation.steady.batch_period_ns};
+}
+
+Json measured_json(const Report& report, int most_path) {
+  const TrainingPlan& plan = report.plan;
+  Json json{{"schedule", plan.spec.method().name},
+            {"parameters", parameters_json(plan.spec.options(plan.shape))}};
+  add_shape(json, plan.shape);
+  add_run(json, report.graph, report.result.timeline, report.metrics, report.memory, most_path);
+  json["steady_state"] = {{"batch_period_ms", report.steady.batch_period_ns / 1e6},
+                          {"speedup_over_bp", nullptr},
+                          {"utilization", nullptr}};
+  return json;
+}
+
+Json to_json(const Report& report, int most_path) {
+  const TrainingPlan& plan = report.plan;
+  Json json{{"model", plan.model.name},
+            {"data", plan.data_name},
+            {"batch_size", plan.batch_size},
+            {"steps", plan.shape.batches},
+            {"partition", partition_json(report.ranges)},
+            {"workers", report.result.workers},
+            {"seed", plan.seed},
+            {"train_loss", number_json(report.result.last_loss)},
+            {"test_accuracy", report.result.test.accuracy},
+            {"test_loss", number_json(report.result.test.loss)},
+            {"test_samples", report.result.test.samples},
+            {"step_ms", report.ms_per_step()},
+            {"samples_per_second", report.samples_per_second()}};
+  json["measured"] = measured_json(report, most_path);
+  if (report.prediction) {
+    json["predicted"] = {{"batch_period_ms", report.prediction->period_ms},
+                         {"measured_over_predicted", report.prediction->ratio}};
+  }
+  return json;
+}
+
+std::string to_text(const Report& report) {
+  const TrainingPlan& plan = report.plan;
+  const exec::Evaluation& test = report.result.test;
+  std::vector<int> layers;
+  for (const models::StageRange& range : report.ranges) layers.push_back(range.layers());
+  std::string text = fmt::format("{} on {} with {}\n", plan.model.name, plan.data_name,
+                                 bold(plan.spec.text()));
+  text += fmt::format("{} steps of {} samples, {} stages of {} layers, {} worker threads\n\n",
+                      plan.shape.batches, plan.batch_size, plan.shape.stages,
+                      fmt::join(layers, "/"), report.result.workers);
+  text += fmt::format("test accuracy   {:.2f}% ({} of {})\n", test.accuracy * 100, test.correct,
+                      test.samples);
+  text += fmt::format("test loss       {:.4f}\n", test.loss);
+  text += fmt::format("last train loss {:.4f}\n", report.result.last_loss);
+  text += fmt::format("time per step   {} ms, {:.0f} samples/s\n", format_ms(report.ms_per_step()),
+                      report.samples_per_second());
+  text += fmt::format("batch period    {} ms in steady state\n",
+                      format_ms(report.steady.batch_period_ns / 1e6));
+  if (report.prediction) {
+    text += fmt::format("predicted       {} ms; measured / predicted = {}\n",
+                        format_ms(report.prediction->period_ms),
+                        format_number(report.prediction->ratio));
+  }
+  return text + fmt::format("\n{}\n{}", ranks_table(report.metrics, report.memory).text(),
+                            stages_table(report.graph, report.metrics).text());
+}
+
+std::vector<std::string> stage_names(const TrainingPlan& plan,
+                                     const std::vector<models::StageRange>& ranges) {
+  std::vector<std::string> names;
+  for (const models::StageRange& range : ranges) {
+    std::vector<std::string> layers;
+    for (int j = range.first; j <= range.last; ++j) {
+      layers.push_back(plan.model.layers[static_cast<std::size_t>(j)].name);
+    }
+    names.push_back(fmt::format("{}", fmt::join(layers, " ")));
+  }
+  return names;
+}
+
+void write_outputs(const Arguments& arguments, const Report& report) {
+  if (const auto path = arguments.text("trace")) {
+    ChromeTraceOptions options;
+    options.memory = report.memory;
+    options.stage_names = stage_names(report.plan, report.ranges);
+    write_chrome_trace(*path, report.graph, report.result.timeline, options);
+  }
+  if (const auto path = arguments.text("tasks")) {
+    write_tasks_csv(*path, report.graph, report.result.timeline);
+  }
+  if (const auto path = arguments.text("save")) {
+    AtomicFile file(*path);
+    models::write_safetensors(file, tensor_file(report.plan.model, report.result.trained));
+    file.commit();
+  }
+}
+
+int run(const Arguments& arguments) {
+  const int most_path = asked_path_length(arguments);
+  const TrainingPlan plan = read_plan(arguments);
+  require_writable(arguments);
+  const TaskGraph graph = plan.spec.make(plan.shape).build();
+  const auto workload = profiled_workload(arguments, plan, graph);
+  const auto ranges = choose_partition(arguments, plan, graph, workload);
+  const TrainingResult result = train(plan, graph, ranges);
+  const MemorySizes sizes = memory_sizes_of(plan, ranges);
+  Report report{.plan = plan,
+                .graph = graph,
+                .ranges = ranges,
+                .result = result,
+                .metrics = metrics(graph, result.timeline, sizes.input),
+                .memory = memory(graph, result.timeline, sizes),
+                .steady = sim::mean_period(graph, result.timeline),
+                .prediction = {}};
+  report.prediction = predict(plan, workload, report.steady);
+  write_outputs(arguments, report);
+  if (arguments.has("json")) {
+    print_json(to_json(report, most_path));
+  } else {
+    print(to_text(report));
+  }
+  return 0;
+}
+
+std::vector<FlagGroup> flags() {
+  constexpr auto later = Flag::Kind::later;
+  return {{"Schedule",
+           {{"schedule", "SPEC", "NAME[:key=value[,key=value...]]", Flag::Kind::repeated},
+            {"stages", "K", "Stages of the model (4)"},
+            {"partition", "HOW", "auto (smallest largest cost), uniform, or n1/n2/.. layers"},
+            {"microbatches", "M", "Micro-batches a batch (1)"},
+            {"drain", "yes|no", "Apply every batch on every stage (yes), or stop early"}}},
+          {"Training",
+           {{"model", "NAME", "Model, for example mlp, lenet or resnet20"},
+            {"data", "SPEC", "digits, fashion-mnist[:DIR], mnist:DIR, cifar10:DIR, cifar100:DIR"},
+            {"batch-size", "B", "Samples a batch (64)"},
+            {"epochs", "E", "Passes over the data (1)"},
+            {"steps", "S", "Batches, instead of --epochs"},
+            {"optimizer", "SPEC", "sgd, momentum:momentum=0.9, nesterov:.., sum:.. (sgd)"},
+            {"weight-decay", "L", "Weight decay (0)"},
+            {"lr", "RATE", "Learning rate (0.1)"},
+            {"lr-schedule", "SPEC", "constant, linear, step:at=60/80,factor=0.1 or cosine"},
+            {"seed", "N", "Seed of weights and order of the data (0)"}}},
+          {"Execution",
+           {{"device", "cpu", "Where to train (cpu)"},
+            {"threads", "T", "Worker threads (as many as lanes or cores)"},
+            {"profile", "FILE", "Predict from a profile and print it beside the measurement"},
+            {"uneven", "yes|no", "Micro-batches of different sizes", later},
+            {"clock", "measured|simulated", "Which clock keeps the time", later},
+            {"cluster", "FILE", "Hardware and network", later},
+            {"checkpoint", "DIR", "Where to save states", later},
+            {"resume", "DIR", "Where to go on from", later}}},
+          {"Output",
+           {{"trace", "FILE", "Write a Chrome trace (.json or .json.gz)"},
+            {"tasks", "FILE", "Write the tasks as CSV"},
+            {"metrics", "FILE.jsonl", "Write one JSON object a batch"},
+            {"save", "FILE", "Write the weights (safetensors)"},
+            {"critical-path", "all|N", "Most tasks of the critical path in JSON (1000)"}}}};
+}
+
+}  // namespace
+
+Command train_command() {
+  return {.name = "train",
+          .summary = "Train a model for real by a schedule",
+          .groups = flags(),
+          .run = run};
+}
+
+}  // namespace unlatch::tools

@@ -1,0 +1,199 @@
+#include "tools/train_run.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "exec/cpu_backend.h"
+#include "exec/data_feed.h"
+#include "exec/dnn_stage.h"
+#include "exec/executor.h"
+#include "exec/stage_runner.h"
+#include "schedules/error.h"
+#include "tools/json_output.h"
+#include "tools/measured.h"
+#include "tools/model_options.h"
+#include "tools/terminal.h"
+#include "tools/workload.h"
+#include "traces/atomic_file.h"
+
+namespace unlatch::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Collects the losses of the micro-batches into one line a batch. Called by one worker at a time.
+class Journal {
+ public:
+  explicit Journal(const TrainingPlan& plan) : plan_(plan) {
+    if (plan.metrics_file) file_.emplace(*plan.metrics_file);
+  }
+
+  void add(MicroBatch i, const exec::Loss& loss) {
+    if (!std::isfinite(loss.loss)) {
+      throw RunError(fmt::format("training diverged: the loss of batch {} is {}; lower --lr",
+                                 i.value / plan_.shape.micro_batches, loss.loss));
+    }
+    loss_ += loss.loss * loss.samples;
+    correct_ += loss.correct;
+    samples_ += loss.samples;
+    if (++parts_ < plan_.shape.micro_batches) return;
+    last_loss_ = loss_ / samples_;
+    end_batch(i.value / plan_.shape.micro_batches);
+    loss_ = 0;
+    correct_ = samples_ = parts_ = 0;
+  }
+
+  void finish() {
+    if (file_) file_->commit();
+  }
+  double last_loss() const { return last_loss_; }
+
+ private:
+  void end_batch(int batch) {
+    const double accuracy = static_cast<double>(correct_) / samples_;
+    const auto now = Clock::now();
+    if (file_) {
+      const Json line{{"step", batch + 1},
+                      {"batch", batch},
+                      {"epoch", batch / plan_.batches_per_epoch},
+                      {"loss", last_loss_},
+                      {"accuracy", accuracy},
+                      {"time_ms", to_ms(std::chrono::duration_cast<nanoseconds>(now - begin_))},
+                      {"simulated_ms", nullptr}};
+      *file_ << line.dump() << '\n';
+    }
+    constexpr std::chrono::seconds between_remarks{2};
+    if (!progress_is_shown() || now - said_ < between_remarks) return;
+    said_ = now;
+    say(fmt::format("batch {} of {}: loss {:.4f}, accuracy {:.1f}%", batch + 1,
+                    plan_.shape.batches, last_loss_, accuracy * 100));
+  }
+
+  const TrainingPlan& plan_;
+  std::optional<AtomicFile> file_;
+  Clock::time_point begin_ = Clock::now(), said_ = begin_;
+  double loss_ = 0, last_loss_ = 0;
+  int correct_ = 0, samples_ = 0, parts_ = 0;
+};
+
+/// --epochs or --steps as batches.
+int asked_batches(const Arguments& arguments, int per_epoch) {
+  require(!arguments.has("epochs") || !arguments.has("steps"),
+          "--epochs and --steps both say how long to train; give one of them");
+  constexpr int most = 100'000'000;
+  if (arguments.has("steps")) return arguments.whole("steps", 1, 1, most);
+  const int epochs = arguments.whole("epochs", 1, 1, most / std::max(per_epoch, 1));
+  return epochs * per_epoch;
+}
+
+void require_batch_fits(const Arguments& arguments, const TrainingPlan& plan, int asked_parts) {
+  const int samples = plan.data.train.samples();
+  require(plan.batch_size <= samples, "{} {}: the training data of {} hold {} samples",
+          arguments.place("batch-size"), plan.batch_size, plan.data_name, samples);
+  require(plan.batch_size % asked_parts == 0,
+          "--batch-size {} is not divisible by --microbatches {}; choose a multiple of {}",
+          plan.batch_size, asked_parts, asked_parts);
+}
+
+}  // namespace
+
+TrainingPlan read_plan(const Arguments& arguments) {
+  arguments.choice("device", {"cpu"});
+  require(!arguments.yes("uneven", false), "--uneven yes is not available in this version");
+  const ScheduleSpec spec = asked_schedules(arguments, 1).front();
+  const auto data = arguments.text("data");
+  require(data.has_value(), "--data SPEC is needed, for example digits or fashion-mnist");
+  models::DataSplit split = models::load_data(*data);
+  models::Model model = asked_model_for(arguments, split.train);
+  TrainingPlan plan{.spec = spec,
+                    .shape = {},
+                    .model = std::move(model),
+                    .data = std::move(split),
+                    .data_name = *data,
+                    .batch_size = arguments.whole("batch-size", 64),
+                    .optimizer = asked_optimizer(arguments),
+                    .rate = {},
+                    .seed = arguments.seed(),
+                    .threads = asked_threads(arguments),
+                    .metrics_file = arguments.text("metrics")};
+  Shape shape;
+  shape.stages = arguments.whole("stages", 4, 1, 1 << 16);
+  shape.micro_batches = arguments.whole("microbatches", 1);
+  shape.drain = arguments.yes("drain", true);
+  require_batch_fits(arguments, plan, shape.micro_batches);
+  plan.batches_per_epoch = plan.data.train.samples() / plan.batch_size;
+  shape.batches = asked_batches(arguments, plan.batches_per_epoch);
+  plan.shape = spec.effective(shape);
+  require_buildable(plan.shape, spec);
+  plan.rate = models::RateSchedule::parse(arguments.text("lr-schedule", "constant"),
+                                          arguments.real("lr", 0.1, 0));
+  return plan;
+}
+
+bool recompute_is_paid(const TrainingPlan& plan, const TaskGraph& graph) {
+  const int workers =
+      plan.threads > 0 ? plan.threads : exec::CpuBackend::default_workers(graph);
+  return exec::CpuBackend::lanes_share_a_worker(graph, workers);
+}
+
+std::vector<models::StageRange> flop_partition(const Arguments& arguments,
+                                               const TrainingPlan& plan, const TaskGraph& graph) {
+  std::vector<bool> pays = replaying_stages(graph);
+  if (!recompute_is_paid(plan, graph)) pays.assign(pays.size(), false);
+  return asked_partition(arguments, flops_of_layers(plan.model),
+                         forward_flops_of_layers(plan.model), pays);
+}
+
+MemorySizes memory_sizes_of(const TrainingPlan& plan,
+                            const std::vector<models::StageRange>& ranges) {
+  constexpr std::int64_t float_bytes = sizeof(float);
+  const auto shapes = plan.model.shapes();
+  MemorySizes sizes;
+  for (const models::StageRange& range : ranges) {
+    std::int64_t tape = 0, weights = 0;
+    for (int j = range.first; j <= range.last; ++j) {
+      const auto at = static_cast<std::size_t>(j);
+      tape += models::tape_bytes(plan.model.layers[at], shapes[at]);
+      weights += models::parameter_count(plan.model.layers[at], shapes[at]) * float_bytes;
+    }
+    const auto first = static_cast<std::size_t>(range.first);
+    sizes.activation.push_back(tape * plan.piece_size());
+    sizes.input.push_back(shapes[first].elements() * float_bytes * plan.piece_size());
+    sizes.weight.push_back(weights);
+    sizes.gradient.push_back(weights);
+    sizes.optimizer.push_back(plan.optimizer.momentum > 0 ? weights : 0);
+  }
+  return sizes;
+}
+
+TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
+                     const std::vector<models::StageRange>& ranges) {
+  const auto stages = exec::make_dnn_stages(
+      plan.model, ranges,
+      {.micro_batch_size = plan.piece_size(), .optimizer = plan.optimizer, .seed = plan.seed});
+  std::vector<exec::StageModule*> modules;
+  for (const auto& stage : stages) modules.push_back(stage.get());
+  exec::DataFeed feed(plan.data.train, plan.model.input, plan.batch_size,
+                      plan.shape.micro_batches, plan.seed);
+  Journal journal(plan);
+  exec::StageRunner runner(
+      graph, modules, feed,
+      [&](int batch) {
+        return plan.rate.at_batch(batch, plan.shape.batches, plan.batches_per_epoch);
+      },
+      {.loss = [&](MicroBatch i, const exec::Loss& loss) { journal.add(i, loss); }, .update = {}});
+  exec::CpuBackend backend(graph, runner, {.workers = plan.threads});
+  TrainingResult result;
+  result.workers = backend.workers();
+  result.timeline = exec::run(graph, backend);
+  journal.finish();
+  result.last_loss = journal.last_loss();
+  std::vector<exec::Tensor> weights;
+  for (const Stage k : up_to<Stage>(plan.shape.stages)) weights.push_back(runner.weights(k));
+  result.trained = {exec::joined_weights(weights), exec::joined_statistics(stages)};
+  result.test = exec::evaluate(plan.model, result.trained.weights, result.trained.statistics,
+                               plan.data.test, {.threads = result.workers});
+  return result;
+}
+
+}  // namespace unlatch::tools

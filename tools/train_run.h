@@ -1,0 +1,62 @@
+// One training run: what was asked, what came out.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/evaluate.h"
+#include "models/dataset.h"
+#include "models/model.h"
+#include "models/optimizer.h"
+#include "models/partition.h"
+#include "schedules/registry.h"
+#include "tools/arguments.h"
+#include "tools/training.h"
+#include "traces/memory.h"
+#include "traces/metrics.h"
+
+namespace unlatch::tools {
+
+/// Everything that decides a run.
+struct TrainingPlan {
+  ScheduleSpec spec;
+  Shape shape;  ///< the schedule's own
+  models::Model model;
+  models::DataSplit data;
+  std::string data_name;
+  int batch_size = 0;
+  int batches_per_epoch = 0;
+  models::OptimizerSpec optimizer;
+  models::RateSchedule rate;
+  std::uint64_t seed = 0;
+  int threads = 0;  ///< 0: as many as lanes or cores
+  std::optional<std::string> metrics_file;
+
+  int piece_size() const { return batch_size / shape.micro_batches; }
+};
+
+struct TrainingResult {
+  Timeline timeline;
+  TrainedModel trained;
+  int workers = 0;
+  double last_loss = 0;  ///< mean of the last batch
+  exec::Evaluation test;
+};
+
+/// Reads the flags and loads the data.
+TrainingPlan read_plan(const Arguments& arguments);
+/// --partition over the model's operations, R counted where a stage has to pay for it.
+std::vector<models::StageRange> flop_partition(const Arguments& arguments,
+                                               const TrainingPlan& plan, const TaskGraph& graph);
+/// Bytes that each stage keeps, from the facts of its layers.
+MemorySizes memory_sizes_of(const TrainingPlan& plan,
+                            const std::vector<models::StageRange>& ranges);
+/// True when F and R of a rank share a worker, so that R costs time of its own.
+bool recompute_is_paid(const TrainingPlan& plan, const TaskGraph& graph);
+
+/// Trains and evaluates. Throws RunError when the loss is no number any more or a task fails.
+TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
+                     const std::vector<models::StageRange>& ranges);
+
+}  // namespace unlatch::tools
