@@ -23,6 +23,9 @@ std::uint32_t command(std::uint32_t kind, std::uint32_t number) {
 /// About 20 microseconds of polling: a hand-over between running workers takes well under one, a
 /// sleeping one costs 25 to 45 to wake.
 constexpr int polls_before_sleep = 400;
+/// A worker helps out elsewhere after a microsecond or so without work of its own: sooner, empty
+/// tasks would only drag their lanes from cache to cache.
+constexpr int polls_before_helping = 40;
 
 int cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
@@ -51,29 +54,13 @@ bool CpuBackend::lanes_share_a_worker(const TaskGraph& graph, int workers) {
 }
 
 CpuBackend::CpuBackend(const TaskGraph& graph, TaskRunner& runner, const CpuOptions& options)
-    : graph_(graph),
-      runner_(runner),
-      cancel_(options.cancel),
-      begin_(std::chrono::steady_clock::now()),
-      lanes_(graph.lanes().size()) {
+    : graph_(graph), runner_(runner), cancel_(options.cancel), lanes_(graph.lanes().size()) {
   require(options.workers >= 0, "a run needs at least one worker thread, not {}", options.workers);
-  const int workers = options.workers > 0 ? std::min(options.workers, working_lanes(graph))
-                                          : default_workers(graph);
+  workers_ = options.workers > 0 ? std::min(options.workers, working_lanes(graph))
+                                 : default_workers(graph);
   make_queues();
-  make_groups(workers);
-  spins_ = workers <= cores() ? polls_before_sleep : 0;
-  for (int w = 0; w < workers; ++w) {
-    const std::size_t home = w * groups_.size() / workers;
-    workers_.emplace_back([this, home] { work(home); });
-  }
-}
-
-CpuBackend::~CpuBackend() {
-  stopped_ = true;
-  wake_all();
-  for (std::thread& worker : workers_) {
-    if (worker.joinable()) worker.join();
-  }
+  make_groups();
+  spins_ = workers_ <= cores() ? polls_before_sleep : 0;
 }
 
 void CpuBackend::make_queues() {
@@ -93,8 +80,8 @@ void CpuBackend::make_queues() {
   events_ = std::make_unique<Event[]>(graph_.size());
 }
 
-void CpuBackend::make_groups(int workers) {
-  const bool by_rank = lanes_share_a_worker(graph_, workers);
+void CpuBackend::make_groups() {
+  const bool by_rank = lanes_share_a_worker(graph_, workers_);
   std::vector<std::vector<int>> groups;
   for (int lane = 0; lane < static_cast<int>(lanes_.size()); ++lane) {
     const Lane& facts = graph_.lanes()[lane];
@@ -125,14 +112,13 @@ void CpuBackend::launch(TaskId task) {
   LaneQueue& lane = lanes_[graph_.task(task).lane];
   slot_of_task_[task.value] = lane.first_slot + lane.launched++;
   push(lane, command(run_task, static_cast<std::uint32_t>(task.value)));
-  lane.published.store(lane.written, std::memory_order_seq_cst);
-  wake_sleepers();
 }
 
 Timeline CpuBackend::synchronize() {
-  closed_ = true;
-  wake_all();
-  for (std::thread& worker : workers_) worker.join();
+  begin_ = std::chrono::steady_clock::now();
+  std::vector<std::thread> threads;
+  for (int w = 0; w < workers_; ++w) threads.emplace_back([this, w] { work(w); });
+  for (std::thread& thread : threads) thread.join();
   if (failure_) std::rethrow_exception(failure_);
   if (stopped_) throw Cancelled();
   Timeline timeline{std::vector<Span>(graph_.size())};
@@ -146,16 +132,21 @@ Timeline CpuBackend::synchronize() {
 
 // ---- working -----------------------------------------------------------------------------------
 
-void CpuBackend::work(std::size_t home) {
+void CpuBackend::work(int worker) {
   use_one_maths_thread();
   Workspace workspace;
   std::int64_t now = 0;  // 0: the worker has waited, so the clock must be read afresh
   int idle = 0;
+  bool helping = false;
   while (!stopped_.load(std::memory_order_relaxed)) {
     bool progress = false;
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      progress = serve(groups_[(home + g) % groups_.size()], workspace, now) || progress;
-      if (progress && g > 0) break;  // look at the own group again first
+    for (std::size_t g = worker; g < groups_.size(); g += workers_) {
+      progress = serve(groups_[g], workspace, now) || progress;
+    }
+    if (!progress && (helping || idle > polls_before_helping)) {
+      // Stays a helper as long as there is something to help with: the others may not be running.
+      helping = help(workspace, now);
+      progress = helping;
     }
     if (progress) {
       idle = 0;
@@ -167,28 +158,29 @@ void CpuBackend::work(std::size_t home) {
       pause();
     } else {
       sleep_until_change();
+      idle = polls_before_sleep;  // help at once, then sleep again
     }
   }
   wake_all();
 }
 
+bool CpuBackend::help(Workspace& workspace, std::int64_t& now) {
+  return std::any_of(groups_.begin(), groups_.end(),
+                     [&](Group& group) { return serve(group, workspace, now); });
+}
+
 bool CpuBackend::serve(Group& group, Workspace& workspace, std::int64_t& now) {
   if (!can_go(group) || group.held.exchange(true, std::memory_order_acquire)) return false;
-  bool any = false;
-  for (bool progress = true; progress;) {
-    progress = false;
-    for (const int lane : group.lanes) progress = advance(lanes_[lane], workspace, now) || progress;
-    any = any || progress;
-  }
+  bool progress = false;
+  for (const int lane : group.lanes) progress = advance(lanes_[lane], workspace, now) || progress;
   group.held.store(false, std::memory_order_release);
-  return any;
+  return progress;
 }
 
 bool CpuBackend::advance(LaneQueue& lane, Workspace& workspace, std::int64_t& now) {
-  const std::uint32_t end = lane.published.load(std::memory_order_acquire);
   std::uint32_t next = lane.next.load(std::memory_order_relaxed);
   const std::uint32_t first = next;
-  for (; next < end && !stopped_.load(std::memory_order_relaxed); ++next) {
+  for (; next < lane.written && !stopped_.load(std::memory_order_relaxed); ++next) {
     const std::uint32_t command = lane.commands[next];
     if (command >> kind_shift == run_task) {
       execute(TaskId{static_cast<std::int32_t>(command & number_mask)},
@@ -231,7 +223,7 @@ bool CpuBackend::can_go(const Group& group) const {
   return std::any_of(group.lanes.begin(), group.lanes.end(), [this](int index) {
     const LaneQueue& lane = lanes_[index];
     const std::uint32_t next = lane.next.load(std::memory_order_acquire);
-    if (next >= lane.published.load(std::memory_order_seq_cst)) return false;
+    if (next >= lane.written) return false;
     const std::uint32_t command = lane.commands[next];
     return command >> kind_shift == run_task || over_since(command) != 0;
   });
@@ -244,10 +236,8 @@ bool CpuBackend::anything_can_go() const {
 }
 
 bool CpuBackend::all_done() const {
-  if (!closed_.load(std::memory_order_acquire)) return false;
   return std::all_of(lanes_.begin(), lanes_.end(), [](const LaneQueue& lane) {
-    return lane.next.load(std::memory_order_acquire) ==
-           lane.published.load(std::memory_order_acquire);
+    return lane.next.load(std::memory_order_acquire) == lane.written;
   });
 }
 

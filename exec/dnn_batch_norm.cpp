@@ -51,16 +51,15 @@ class BatchNorm : public Op {
     const bool in_place = input.ours && kept == nullptr;
     Tensor result = in_place ? input.tensor : call.pool.take(output().layout.get_size());
     const memory::desc scratch = forward_pd_.scratchpad_desc();
-    forward_.execute(
-        call.stream,
-        {{DNNL_ARG_SRC, memory_at(call, output().layout, input.tensor.data<float>())},
-         {DNNL_ARG_MEAN, memory_at(call, vector_, mean)},
-         {DNNL_ARG_VARIANCE, memory_at(call, vector_, mean + channels_)},
-         {DNNL_ARG_SCALE, memory_at(call, vector_, flat.weights)},
-         {DNNL_ARG_SHIFT, memory_at(call, vector_, flat.weights + channels_)},
-         {DNNL_ARG_DST, memory_at(call, output().layout, result.data<float>())},
-         {DNNL_ARG_SCRATCHPAD,
-          memory_at(call, scratch, call.workspace.at_least(scratch.get_size()))}});
+    forward_.execute(call.stream,
+                     {{DNNL_ARG_SRC, memory_at(call, output().layout, input.tensor.data<float>())},
+                      {DNNL_ARG_MEAN, memory_at(call, vector_, mean)},
+                      {DNNL_ARG_VARIANCE, memory_at(call, vector_, mean + channels_)},
+                      {DNNL_ARG_SCALE, memory_at(call, vector_, flat.weights)},
+                      {DNNL_ARG_SHIFT, memory_at(call, vector_, flat.weights + channels_)},
+                      {DNNL_ARG_DST, memory_at(call, output().layout, result.data<float>())},
+                      {DNNL_ARG_SCRATCHPAD,
+                       memory_at(call, scratch, call.workspace.at_least(scratch.get_size()))}});
     if (training && flat.statistics != nullptr) update_running(mean, flat.statistics);
     if (kept != nullptr) kept->tensors = {std::move(input.tensor), batch};
     return {std::move(result), true};
@@ -74,8 +73,7 @@ class BatchNorm : public Op {
     const Tensor result =
         gradient.ours ? gradient.tensor : call.pool.take(output().layout.get_size());
     const memory::desc scratch = backward_pd_.scratchpad_desc();
-    Pieces pieces(call.workspace,
-                  {vector_.get_size(), vector_.get_size(), scratch.get_size()});
+    Pieces pieces(call.workspace, {vector_.get_size(), vector_.get_size(), scratch.get_size()});
     auto* scale = reinterpret_cast<float*>(pieces.next(vector_.get_size()));
     auto* shift = reinterpret_cast<float*>(pieces.next(vector_.get_size()));
     backward_.execute(
@@ -102,7 +100,8 @@ class BatchNorm : public Op {
   /// The running variance takes the unbiased estimate, as PyTorch's does.
   void update_running(const float* batch, float* running) const {
     const auto& place = output();
-    const double count = static_cast<double>(place.samples) * place.shape.height * place.shape.width;
+    const double count =
+        static_cast<double>(place.samples) * place.shape.height * place.shape.width;
     const auto unbiased = static_cast<float>(count > 1 ? count / (count - 1) : 1);
     for (int c = 0; c < channels_; ++c) {
       running[c] += momentum_ * (batch[c] - running[c]);

@@ -23,9 +23,10 @@ void multiply(const Product& p, const float* a, const float* b, float* c) {
       dnnl_sgemm(p.a_transposed ? 'T' : 'N', p.b_transposed ? 'T' : 'N', p.m, p.n, p.k, 1.0F, a,
                  p.a_transposed ? p.m : p.k, b, p.b_transposed ? p.k : p.n, p.beta, c, p.n);
   if (status != dnnl_success) {
-    throw RunError(fmt::format("linear layer: oneDNN's matrix product of {}x{} by {}x{} failed "
-                               "with status {}; is memory short?",
-                               p.m, p.k, p.k, p.n, static_cast<int>(status)));
+    throw RunError(
+        fmt::format("linear layer: oneDNN's matrix product of {}x{} by {}x{} failed "
+                    "with status {}; is memory short?",
+                    p.m, p.k, p.k, p.n, static_cast<int>(status)));
   }
 }
 
@@ -45,9 +46,14 @@ class Linear : public Op {
     Tensor y = call.pool.take(output().layout.get_size());
     if (bias_) {
       const float* bias = flat.weights + in_ * out_;
-      for (std::int64_t n = 0; n < samples_; ++n) std::copy_n(bias, out_, y.data<float>() + n * out_);
+      for (std::int64_t n = 0; n < samples_; ++n)
+        std::copy_n(bias, out_, y.data<float>() + n * out_);
     }
-    multiply({.a_transposed = false, .b_transposed = true, .m = samples_, .n = out_, .k = in_,
+    multiply({.a_transposed = false,
+              .b_transposed = true,
+              .m = samples_,
+              .n = out_,
+              .k = in_,
               .beta = bias_ ? 1.0F : 0.0F},
              x.data<float>(), flat.weights, y.data<float>());
     if (kept != nullptr) kept->tensors = {x};
@@ -57,7 +63,11 @@ class Linear : public Op {
   Flow backward(const Flat& flat, const Kept& kept, Flow gradient, bool wants_input,
                 Call& call) const override {
     const float* g = gradient.tensor.data<float>();
-    multiply({.a_transposed = true, .b_transposed = false, .m = out_, .n = in_, .k = samples_,
+    multiply({.a_transposed = true,
+              .b_transposed = false,
+              .m = out_,
+              .n = in_,
+              .k = samples_,
               .beta = 1.0F},
              g, kept.tensors[0].data<float>(), flat.gradient);
     if (bias_) {
@@ -68,7 +78,11 @@ class Linear : public Op {
     }
     if (!wants_input) return {};
     Tensor result = call.pool.take(static_cast<std::size_t>(samples_ * in_) * sizeof(float));
-    multiply({.a_transposed = false, .b_transposed = false, .m = samples_, .n = in_, .k = out_,
+    multiply({.a_transposed = false,
+              .b_transposed = false,
+              .m = samples_,
+              .n = in_,
+              .k = out_,
               .beta = 0.0F},
              g, flat.weights, result.data<float>());
     return {leave_.moved(std::move(result), call), true};

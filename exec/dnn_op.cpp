@@ -13,7 +13,9 @@ std::size_t piece_size(std::size_t bytes) {
 
 struct Make {
   const Place& input;
-  std::unique_ptr<Op> operator()(const models::Convolution& l) { return make_convolution(l, input); }
+  std::unique_ptr<Op> operator()(const models::Convolution& l) {
+    return make_convolution(l, input);
+  }
   std::unique_ptr<Op> operator()(const models::BatchNorm& l) { return make_batch_norm(l, input); }
   std::unique_ptr<Op> operator()(const models::Relu&) { return make_relu(input); }
   std::unique_ptr<Op> operator()(const models::MaxPool& l) { return make_max_pool(l, input); }
@@ -44,8 +46,8 @@ std::unique_ptr<Op> make_op(const models::Layer& layer, const Place& input) {
 }
 
 dnnl::memory::desc plain_layout(int samples, const models::SampleShape& shape) {
-  return {dims4(samples, shape.channels, shape.height, shape.width),
-          dnnl::memory::data_type::f32, dnnl::memory::format_tag::nchw};
+  return {dims4(samples, shape.channels, shape.height, shape.width), dnnl::memory::data_type::f32,
+          dnnl::memory::format_tag::nchw};
 }
 
 dnnl::memory::desc layout_of(const Place& place, int channel_block) {

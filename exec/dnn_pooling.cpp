@@ -97,8 +97,8 @@ void unpool_group(const Window& w, const Groups& in, const Groups& out, const fl
   using Ints = typename Lanes<lanes>::Ints;
   for_each_window<lanes>(w, in, out, [&](std::ptrdiff_t corner, std::ptrdiff_t result) {
     const auto gradient = loaded<Floats>(g + result);
-    const Ints place = __builtin_convertvector(
-        loaded<typename Lanes<lanes>::Bytes>(where + result), Ints);
+    const Ints place =
+        __builtin_convertvector(loaded<typename Lanes<lanes>::Bytes>(where + result), Ints);
     for (int pixel = 0; pixel < w.kernel * w.kernel; ++pixel) {
       float* at = dx + corner + offset_of(pixel, w, in);
       const Floats sum = loaded<Floats>(at) + (place == pixel ? gradient : Floats{});
@@ -137,8 +137,8 @@ class MaxPool : public Op {
   Flow backward(const Flat&, const Kept& kept, Flow gradient, bool wants_input,
                 Call& call) const override {
     if (!wants_input) return {};
-    Tensor result = call.pool.take_zeroed(static_cast<std::size_t>(in_.count * in_.floats()) *
-                                          sizeof(float));
+    Tensor result =
+        call.pool.take_zeroed(static_cast<std::size_t>(in_.count * in_.floats()) * sizeof(float));
     with_lanes([&](auto lanes) {
       for (std::ptrdiff_t group = 0; group < in_.count; ++group) {
         unpool_group<lanes>(window_, in_, out_,
@@ -187,8 +187,8 @@ class GlobalAveragePool : public Op {
   Flow backward(const Flat&, const Kept&, Flow gradient, bool wants_input,
                 Call& call) const override {
     if (!wants_input) return {};
-    Tensor result = call.pool.take(static_cast<std::size_t>(in_.count * in_.floats()) *
-                                   sizeof(float));
+    Tensor result =
+        call.pool.take(static_cast<std::size_t>(in_.count * in_.floats()) * sizeof(float));
     const float share = 1.0F / static_cast<float>(pixels());
     with_block(in_.block, [&](auto block) {
       for (std::ptrdiff_t group = 0; group < in_.count; ++group) {

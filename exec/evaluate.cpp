@@ -78,13 +78,12 @@ class Evaluator {
  private:
   void run(int batch, BufferPool& pool, Workspace& workspace) {
     const int first = batch * size_;
-    std::vector<int> samples(
-        static_cast<std::size_t>(std::min(size_, data_.samples() - first)));
+    std::vector<int> samples(static_cast<std::size_t>(std::min(size_, data_.samples() - first)));
     std::iota(samples.begin(), samples.end(), first);
     const bool whole = static_cast<int>(samples.size()) == size_;
-    const Tensor logits = (whole ? whole_ : *last_)
-                              .logits(flat_, input_of(data_, samples, input_, pool), pool,
-                                      workspace);
+    const Tensor logits =
+        (whole ? whole_ : *last_)
+            .logits(flat_, input_of(data_, samples, input_, pool), pool, workspace);
     const Tensor labels = target_of(data_, samples, pool);
     results_[static_cast<std::size_t>(batch)] =
         softmax_cross_entropy(logits.as<float>(), labels.as<std::int32_t>(), 1, {});

@@ -31,7 +31,9 @@ Tensor doubles(BufferPool& pool, std::span<const double> values) {
 
 ScalarChainModule::ScalarChainModule(std::vector<double> weights, Activation activation,
                                      const models::OptimizerSpec& optimizer)
-    : initial_(std::move(weights)), activation_(activation), optimizer_(optimizer, initial_.size()) {}
+    : initial_(std::move(weights)),
+      activation_(activation),
+      optimizer_(optimizer, initial_.size()) {}
 
 Tensor ScalarChainModule::initial_weights() const { return doubles(pool_, initial_); }
 
@@ -54,8 +56,8 @@ Tensor ScalarChainModule::forward(const Tensor& weights, const Tensor& input, Pa
 }
 
 Tensor ScalarChainModule::backward(const Tensor& weights, const Tape& tape, const Tensor& gradient,
-                                   double scale, bool wants_input_gradient,
-                                   Tensor& weight_gradient, Workspace&) {
+                                   double scale, bool wants_input_gradient, Tensor& weight_gradient,
+                                   Workspace&) {
   const auto& kept = static_cast<const ScalarTape&>(tape);
   const std::span<double> sums = weight_gradient.as<double>();
   const std::span<const double> w = weights.as<double>();

@@ -20,8 +20,8 @@ class ScalarChainModule : public StageModule {
 
   Tensor initial_weights() const override;
   Tensor zero_gradient() const override;
-  Tensor forward(const Tensor& weights, const Tensor& input, Pass pass,
-                 std::unique_ptr<Tape>* tape, Workspace& workspace) override;
+  Tensor forward(const Tensor& weights, const Tensor& input, Pass pass, std::unique_ptr<Tape>* tape,
+                 Workspace& workspace) override;
   Tensor backward(const Tensor& weights, const Tape& tape, const Tensor& gradient, double scale,
                   bool wants_input_gradient, Tensor& weight_gradient,
                   Workspace& workspace) override;

@@ -11,6 +11,7 @@ namespace unlatch::sim {
 
 namespace {
 
+constexpr std::int64_t few_tasks = 200'000;
 constexpr std::int64_t most_tasks = 1'000'000;
 
 /// How far apart in batches tasks wait for each other.
@@ -163,11 +164,19 @@ std::vector<nanoseconds> batch_ends(const TaskGraph& graph, const Timeline& time
 }
 
 SteadyState steady_state(const GraphOfBatches& graph_of, const CostModel& costs) {
-  for (int batches = 3;; batches *= 2) {
+  int batches = 3;
+  while (true) {
     const TaskGraph graph = graph_of(batches);
+    const std::int64_t tasks = graph.size();
+    // A run shorter than its longest wait (a deep queue) looks steady too soon, so three batches
+    // are believed only where they are large, hence of a schedule with many micro-batches.
+    if (batches == 3 && 8 * tasks <= few_tasks) {
+      batches = 24;
+      continue;
+    }
     const SteadyState steady = read_period(graph, run(graph, costs));
-    const bool enough = batches > 3 && 2 * std::int64_t{graph.size()} > most_tasks;
-    if (steady.exact || enough) return steady;
+    if (steady.exact || (batches > 3 && 2 * tasks > most_tasks)) return steady;
+    batches *= 2;
   }
 }
 

@@ -32,8 +32,7 @@ std::string Arguments::place(std::string_view name) const {
   return found == settings_.end() ? fmt::format("--{}", name) : found->second.place;
 }
 
-void Arguments::refuse(std::string_view name, std::string_view value,
-                       std::string_view rule) const {
+void Arguments::refuse(std::string_view name, std::string_view value, std::string_view rule) const {
   fail("{} '{}': {}", place(name), value, rule);
 }
 

@@ -93,8 +93,7 @@ Entry entry_of(const Simulation& simulation, const Wishes& wishes, int place) {
   if (wishes.report) {
     entry.drawn = drawn_timeline(simulation.graph, simulation.timeline);
     entry.drawn.title = simulation.spec.text();
-    entry.drawn.subtitle =
-        fmt::format("period {} ms, speed-up {}", entry.cells[1], entry.cells[2]);
+    entry.drawn.subtitle = fmt::format("period {} ms, speed-up {}", entry.cells[1], entry.cells[2]);
   }
   if (wishes.trace_directory) {
     ChromeTraceOptions options;
@@ -176,22 +175,22 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 Command compare_command() {
-  return {.name = "compare",
-          .summary = "Rank schedules by steady-state batch period, then memory",
-          .groups = {{"Schedules",
-                      {{"schedule", "SPEC", "NAME[:key=value[,key=value...]]; once for each",
-                        Flag::Kind::repeated}}},
-                     shape_flags(),
-                     cost_flags(),
-                     memory_flags(),
-                     straggler_flags(),
-                     measured_flags(),
-                     {"Output",
-                      {{"report", "FILE.html", "Write a page with the table and the timelines"},
-                       {"trace-dir", "DIR", "Write a Chrome trace of each schedule"},
-                       {"critical-path", "all|N",
-                        "Most tasks of each critical path in JSON (1000)"}}}},
-          .run = run};
+  return {
+      .name = "compare",
+      .summary = "Rank schedules by steady-state batch period, then memory",
+      .groups = {{"Schedules",
+                  {{"schedule", "SPEC", "NAME[:key=value[,key=value...]]; once for each",
+                    Flag::Kind::repeated}}},
+                 shape_flags(),
+                 cost_flags(),
+                 memory_flags(),
+                 straggler_flags(),
+                 measured_flags(),
+                 {"Output",
+                  {{"report", "FILE.html", "Write a page with the table and the timelines"},
+                   {"trace-dir", "DIR", "Write a Chrome trace of each schedule"},
+                   {"critical-path", "all|N", "Most tasks of each critical path in JSON (1000)"}}}},
+      .run = run};
 }
 
 }  // namespace unlatch::tools

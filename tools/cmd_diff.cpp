@@ -71,8 +71,7 @@ int run(const Arguments& arguments) {
   const TaskList measured = read_tasks(files[1]);
   say_warnings(predicted);
   say_warnings(measured);
-  const Diff result =
-      diff(predicted, measured, median ? Statistic::median : Statistic::sum);
+  const Diff result = diff(predicted, measured, median ? Statistic::median : Statistic::sum);
   for (const std::string& note : result.notes) say(fmt::format("note: {}", note));
   if (arguments.has("json")) {
     print_json(to_json(result));
@@ -89,15 +88,16 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 Command diff_command() {
-  return {.name = "diff",
-          .summary = "Compare two runs of the same tasks, from trace or tasks files",
-          .positionals = {"PREDICTED", "MEASURED"},
-          .reads_scenario = false,
-          .groups = {{"Comparison",
-                      {{"tolerance", "X", "Largest deviation that passes (0.1); above it: exit 1"},
-                       {"statistic", "sum|median",
-                        "Compare summed times (sum) or median tasks, robust against a slow start"}}}},
-          .run = run};
+  return {
+      .name = "diff",
+      .summary = "Compare two runs of the same tasks, from trace or tasks files",
+      .positionals = {"PREDICTED", "MEASURED"},
+      .reads_scenario = false,
+      .groups = {{"Comparison",
+                  {{"tolerance", "X", "Largest deviation that passes (0.1); above it: exit 1"},
+                   {"statistic", "sum|median",
+                    "Compare summed times (sum) or median tasks, robust against a slow start"}}}},
+      .run = run};
 }
 
 }  // namespace unlatch::tools

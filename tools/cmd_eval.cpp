@@ -34,8 +34,8 @@ int run(const Arguments& arguments) {
                 {"samples", result.samples}});
   } else {
     print(fmt::format("{} on the test part of {}: accuracy {:.2f}% ({} of {}), loss {:.4f}\n",
-                      model.name, *data_name, result.accuracy * 100, result.correct,
-                      result.samples, result.loss));
+                      model.name, *data_name, result.accuracy * 100, result.correct, result.samples,
+                      result.loss));
   }
   return 0;
 }

@@ -120,25 +120,25 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 Command numerics_command() {
-  return {.name = "numerics",
-          .summary = "Run a schedule for real on a chain of scalars, every weight printed",
-          .groups =
-              {{"Schedule",
-                {{"schedule", "SPEC", "NAME[:key=value[,key=value...]]", Flag::Kind::repeated},
-                 {"stages", "S", "Stages (one a weight)"},
-                 {"microbatches", "M", "Micro-batches a batch (1)"},
-                 {"batches", "N", "Batches (12), x(n) = sin(n+1) and y(n) = 0.5 cos(n)"},
-                 {"drain", "yes|no", "Apply every batch on every stage (yes), or stop early"},
-                 {"threads", "T", "Worker threads (as many as lanes or cores)"}}},
-               {"Chain h_{j+1} = act(w_j h_j), loss 0.5 (h_last - y)^2",
-                {{"weights", "LIST", "Initial weights w_0,w_1,.."},
-                 {"activation", "tanh|identity", "act (tanh)"},
-                 {"x", "LIST", "Inputs, one a micro-batch"},
-                 {"y", "LIST", "Targets, one a micro-batch"},
-                 {"lr", "RATE", "Learning rate (0.1)"},
-                 {"optimizer", "SPEC", "sgd, momentum:momentum=0.9, nesterov:.., sum:.. (sgd)"},
-                 {"weight-decay", "L", "Weight decay (0)"}}}},
-          .run = run};
+  return {
+      .name = "numerics",
+      .summary = "Run a schedule for real on a chain of scalars, every weight printed",
+      .groups = {{"Schedule",
+                  {{"schedule", "SPEC", "NAME[:key=value[,key=value...]]", Flag::Kind::repeated},
+                   {"stages", "S", "Stages (one a weight)"},
+                   {"microbatches", "M", "Micro-batches a batch (1)"},
+                   {"batches", "N", "Batches (12), x(n) = sin(n+1) and y(n) = 0.5 cos(n)"},
+                   {"drain", "yes|no", "Apply every batch on every stage (yes), or stop early"},
+                   {"threads", "T", "Worker threads (as many as lanes or cores)"}}},
+                 {"Chain h_{j+1} = act(w_j h_j), loss 0.5 (h_last - y)^2",
+                  {{"weights", "LIST", "Initial weights w_0,w_1,.."},
+                   {"activation", "tanh|identity", "act (tanh)"},
+                   {"x", "LIST", "Inputs, one a micro-batch"},
+                   {"y", "LIST", "Targets, one a micro-batch"},
+                   {"lr", "RATE", "Learning rate (0.1)"},
+                   {"optimizer", "SPEC", "sgd, momentum:momentum=0.9, nesterov:.., sum:.. (sgd)"},
+                   {"weight-decay", "L", "Weight decay (0)"}}}},
+      .run = run};
 }
 
 }  // namespace unlatch::tools

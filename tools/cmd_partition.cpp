@@ -86,15 +86,16 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 Command partition_command() {
-  return {.name = "partition",
-          .summary = "Split the layers of a model into stages",
-          .groups = {{"Partition",
-                      {{"layer-costs", "C[,C...]", "Costs of the layers, in any one unit"},
-                       {"model", "NAME", "A model; costs are its floating-point operations"},
-                       {"data", "SPEC", "Data that give the model its input shape and classes"},
-                       {"stages", "K", "Stages (4)"},
-                       {"partition", "HOW", "auto (smallest largest cost), uniform, or n1/n2/.."}}}},
-          .run = run};
+  return {
+      .name = "partition",
+      .summary = "Split the layers of a model into stages",
+      .groups = {{"Partition",
+                  {{"layer-costs", "C[,C...]", "Costs of the layers, in any one unit"},
+                   {"model", "NAME", "A model; costs are its floating-point operations"},
+                   {"data", "SPEC", "Data that give the model its input shape and classes"},
+                   {"stages", "K", "Stages (4)"},
+                   {"partition", "HOW", "auto (smallest largest cost), uniform, or n1/n2/.."}}}},
+      .run = run};
 }
 
 }  // namespace unlatch::tools

@@ -40,8 +40,8 @@ std::string ms(const exec::Measurement& time) {
 }
 
 std::string to_text(const exec::LayerProfile& profile) {
-  Table table({"<layer", "F ms", "F without tape ms", "B ms", "U ms", "output", "tape",
-               "parameters"});
+  Table table(
+      {"<layer", "F ms", "F without tape ms", "B ms", "U ms", "output", "tape", "parameters"});
   for (const exec::LayerCost& layer : profile.layers) {
     table.add({layer.name, ms(layer.forward), ms(layer.forward_only), ms(layer.backward),
                ms(layer.update), sim::format_size(static_cast<std::int64_t>(layer.output_bytes)),

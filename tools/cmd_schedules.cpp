@@ -72,8 +72,8 @@ Table catalogue() {
                "<kept by rank k", "<keys (default first)"});
   for (const Method& method : methods()) {
     table.add({std::string(method.name), std::string(method.title), std::string(method.source),
-               locks_text(method.breaks), std::string(method.staleness),
-               std::string(method.memory), keys_text(method)});
+               locks_text(method.breaks), std::string(method.staleness), std::string(method.memory),
+               keys_text(method)});
   }
   return table;
 }
@@ -110,11 +110,11 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 Command schedules_command() {
-  return {.name = "schedules",
-          .summary = "List the schedules: source, locks broken, staleness and memory",
-          .groups = {{"Output",
-                      {{"markdown", "", "Print a Markdown table", Flag::Kind::presence}}}},
-          .run = run};
+  return {
+      .name = "schedules",
+      .summary = "List the schedules: source, locks broken, staleness and memory",
+      .groups = {{"Output", {{"markdown", "", "Print a Markdown table", Flag::Kind::presence}}}},
+      .run = run};
 }
 
 }  // namespace unlatch::tools

@@ -52,8 +52,7 @@ int run(const Arguments& arguments) {
     print(drawing);
     return 0;
   }
-  Json json{{"schedule", spec.method().name},
-            {"parameters", parameters_json(spec.options(shape))}};
+  Json json{{"schedule", spec.method().name}, {"parameters", parameters_json(spec.options(shape))}};
   add_shape(json, shape);
   json["unit_ms"] = to_ms(unit);
   json["rows"] = lines(drawing);

@@ -15,9 +15,10 @@ int run(const Arguments& arguments) {
   const Workload workload = read_workload(arguments, specs);
   const Simulation simulation = simulate(specs.front(), workload);
   if (simulation.excess) {
-    fail("{} does not fit the memory limit: {}; raise --memory-limit or choose another schedule, "
-         "more stages or smaller micro-batches",
-         simulation.spec.text(), simulation.excess->text());
+    fail(
+        "{} does not fit the memory limit: {}; raise --memory-limit or choose another schedule, "
+        "more stages or smaller micro-batches",
+        simulation.spec.text(), simulation.excess->text());
   }
   write_files(arguments, simulation);
   if (arguments.has("json")) {
@@ -37,18 +38,18 @@ std::vector<Flag> own_flags() {
 }  // namespace
 
 Command simulate_command() {
-  return {.name = "simulate",
-          .summary = "Simulate one schedule: time, utilization, idle time by cause, memory",
-          .groups = {{"Schedule",
-                      {{"schedule", "SPEC", "NAME[:key=value[,key=value...]]",
-                        Flag::Kind::repeated}}},
-                     shape_flags(),
-                     cost_flags(),
-                     memory_flags(),
-                     straggler_flags(),
-                     measured_flags(),
-                     {"Output", own_flags()}},
-          .run = run};
+  return {
+      .name = "simulate",
+      .summary = "Simulate one schedule: time, utilization, idle time by cause, memory",
+      .groups = {{"Schedule",
+                  {{"schedule", "SPEC", "NAME[:key=value[,key=value...]]", Flag::Kind::repeated}}},
+                 shape_flags(),
+                 cost_flags(),
+                 memory_flags(),
+                 straggler_flags(),
+                 measured_flags(),
+                 {"Output", own_flags()}},
+      .run = run};
 }
 
 }  // namespace unlatch::tools

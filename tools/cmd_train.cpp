@@ -70,8 +70,7 @@ std::optional<Workload> profiled_workload(const Arguments& arguments, const Trai
   return workload;
 }
 
-std::optional<Prediction> predict(const TrainingPlan& plan,
-                                  const std::optional<Workload>& workload,
+std::optional<Prediction> predict(const TrainingPlan& plan, const std::optional<Workload>& workload,
                                   const sim::SteadyState& measured) {
   if (!workload) return std::nullopt;
   const Simulation simulation = simulate(plan.spec, *workload);
@@ -119,8 +118,8 @@ std::string to_text(const Report& report) {
   const exec::Evaluation& test = report.result.test;
   std::vector<int> layers;
   for (const models::StageRange& range : report.ranges) layers.push_back(range.layers());
-  std::string text = fmt::format("{} on {} with {}\n", plan.model.name, plan.data_name,
-                                 bold(plan.spec.text()));
+  std::string text =
+      fmt::format("{} on {} with {}\n", plan.model.name, plan.data_name, bold(plan.spec.text()));
   text += fmt::format("{} steps of {} samples, {} stages of {} layers, {} worker threads\n\n",
                       plan.shape.batches, plan.batch_size, plan.shape.stages,
                       fmt::join(layers, "/"), report.result.workers);

@@ -30,9 +30,9 @@ struct FlagGroup {
 
 struct Command {
   std::string_view name;
-  std::string_view summary;  ///< one line for the list of commands
+  std::string_view summary;                     ///< one line for the list of commands
   std::vector<std::string_view> positionals{};  ///< "SPEC"; names shown in help
-  bool reads_scenario = true;  ///< a first argument NAME.json holds flags
+  bool reads_scenario = true;                   ///< a first argument NAME.json holds flags
   std::vector<FlagGroup> groups{};
   /// Returns the exit code; throws Error (exit 2) or RunError (exit 1).
   int (*run)(const Arguments&) = nullptr;

@@ -149,8 +149,7 @@ MemorySizes memory_sizes_of(const PieceCosts& piece,
     const std::int64_t weights = bytes(sum(piece.parameter_bytes, range));
     sizes.activation.push_back(bytes(sum(piece.tape_bytes, range)));
     const auto before = static_cast<std::size_t>(std::max(range.first - 1, 0));
-    sizes.input.push_back(
-        bytes(range.first == 0 ? piece.input_bytes : piece.output_bytes[before]));
+    sizes.input.push_back(bytes(range.first == 0 ? piece.input_bytes : piece.output_bytes[before]));
     sizes.weight.push_back(weights);
     sizes.gradient.push_back(weights);
     sizes.optimizer.push_back(piece.optimizer_state ? weights : 0);

@@ -33,7 +33,6 @@ std::vector<bool> replaying_stages(const TaskGraph& graph);
 sim::StageTimes stage_times_of(const PieceCosts& piece,
                                const std::vector<models::StageRange>& ranges,
                                const std::vector<bool>& replays, double overlap);
-MemorySizes memory_sizes_of(const PieceCosts& piece,
-                            const std::vector<models::StageRange>& ranges);
+MemorySizes memory_sizes_of(const PieceCosts& piece, const std::vector<models::StageRange>& ranges);
 
 }  // namespace unlatch::tools

@@ -36,8 +36,8 @@ std::vector<models::StageRange> asked_partition(const Arguments& arguments,
   if (how == "uniform") return models::uniform_partition(layers, stages);
   if (how == "auto") return models::balanced_partition(layer_costs, stages);
   require(how.find_first_not_of("0123456789/") == std::string::npos && !how.empty(),
-          "{} '{}': must be auto, uniform or layer counts like 3/2/1",
-          arguments.place("partition"), how);
+          "{} '{}': must be auto, uniform or layer counts like 3/2/1", arguments.place("partition"),
+          how);
   return models::explicit_partition(how, layers, stages);
 }
 
@@ -50,8 +50,8 @@ std::vector<models::StageRange> asked_partition(const Arguments& arguments,
     return asked_partition(arguments, layer_costs, stages);
   }
   const auto sum = [](std::span<const double> costs, int first, int last) {
-    const auto part = costs.subspan(static_cast<std::size_t>(first),
-                                    static_cast<std::size_t>(last - first + 1));
+    const auto part =
+        costs.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first + 1));
     return std::accumulate(part.begin(), part.end(), 0.0);
   };
   return models::best_partition(

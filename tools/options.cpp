@@ -36,8 +36,8 @@ class HelpFormatter : public CLI::Formatter {
 void declare(CLI::App& app, const Flag& flag, std::string_view group) {
   const std::string name = fmt::format("--{}", flag.name);
   const std::string help(flag.help);
-  CLI::Option* option = flag.kind == Flag::Kind::presence ? app.add_flag(name)
-                                                          : app.add_option(name)->expected(1);
+  CLI::Option* option =
+      flag.kind == Flag::Kind::presence ? app.add_flag(name) : app.add_option(name)->expected(1);
   option->description(help);
   option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   if (flag.kind != Flag::Kind::presence) option->type_name(std::string(flag.value));
@@ -72,7 +72,8 @@ std::vector<std::string> positionals_of(const Command& command,
     }
     const std::string name = word.substr(0, word.find('='));
     std::vector<std::string> dashed;
-    for (std::string_view known : command.flag_names()) dashed.push_back(fmt::format("--{}", known));
+    for (std::string_view known : command.flag_names())
+      dashed.push_back(fmt::format("--{}", known));
     const std::vector<std::string_view> names(dashed.begin(), dashed.end());
     messages.push_back(fmt::format("unknown flag '{}' for 'unlatch {}'.{}", name, command.name,
                                    suggest(name, names)));
@@ -111,9 +112,10 @@ void take_positionals(std::vector<std::string> words, const Command& command,
     words.erase(words.begin());
   }
   if (words.size() > wanted) {
-    fail("'unlatch {}' takes no argument '{}'{}; flags begin with --, a scenario file is named "
-         "first and ends in .json",
-         command.name, words[wanted], wanted == 0 ? "" : " beyond those of its usage");
+    fail(
+        "'unlatch {}' takes no argument '{}'{}; flags begin with --, a scenario file is named "
+        "first and ends in .json",
+        command.name, words[wanted], wanted == 0 ? "" : " beyond those of its usage");
   }
   for (std::string& word : words) arguments.add_positional(std::move(word));
 }
@@ -151,8 +153,7 @@ Arguments parse_options(const Command& command, std::vector<std::string> words) 
   } catch (const CLI::ArgumentMismatch& mismatch) {
     // Its text begins with the option's name.
     const std::string text = mismatch.what();
-    fail("{} needs a value; see 'unlatch {} --help'", text.substr(0, text.find(':')),
-         command.name);
+    fail("{} needs a value; see 'unlatch {} --help'", text.substr(0, text.find(':')), command.name);
   } catch (const CLI::ParseError& error) {
     fail("'unlatch {}': {}", command.name, error.what());
   }

@@ -75,7 +75,8 @@ std::string svg_of(const DrawnTimeline& timeline, nanoseconds shown) {
                      format_ms(shown));
   for (int rank = 0; rank < timeline.ranks; ++rank) {
     const double top = row_top(rank);
-    svg += fmt::format("<text x=\"0\" y=\"{:.1f}\">rank {}</text>\n", top + row_height / 2 + 4, rank);
+    svg +=
+        fmt::format("<text x=\"0\" y=\"{:.1f}\">rank {}</text>\n", top + row_height / 2 + 4, rank);
     svg += fmt::format(
         "<rect class=\"row\" x=\"{:.0f}\" y=\"{:.1f}\" width=\"{:.0f}\" height=\"{:.0f}\"/>\n",
         left_margin, top, width - left_margin, row_height);
@@ -110,7 +111,9 @@ DrawnTimeline drawn_timeline(const TaskGraph& graph, const Timeline& timeline) {
   drawn.cut = ids.size() > most_bars;
   const std::size_t count = std::min(ids.size(), most_bars);
   std::ranges::partial_sort(ids, ids.begin() + static_cast<std::ptrdiff_t>(count), {},
-                            [&](TaskId id) { return std::pair{timeline[id].start, id}; });
+                            [&](TaskId id) {
+                              return std::pair{timeline[id].start, id};
+                            });
   ids.resize(count);
   drawn.ranks = graph.ranks();
   drawn.makespan = makespan(timeline);

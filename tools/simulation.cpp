@@ -30,8 +30,8 @@ Timeline run_all(const TaskGraph& graph, const sim::StageCosts& costs, const Wor
 
 std::optional<Excess> excess_of(const TaskGraph& graph, const std::vector<RankMemory>& memory,
                                 std::int64_t limit) {
-  const auto worst = std::ranges::max_element(
-      memory, {}, [](const RankMemory& rank) { return rank.peak.bytes; });
+  const auto worst =
+      std::ranges::max_element(memory, {}, [](const RankMemory& rank) { return rank.peak.bytes; });
   if (worst == memory.end() || worst->peak.bytes <= limit) return std::nullopt;
   const auto first = first_above(*worst, limit);
   const TaskId cause = first ? first->cause : worst->peak.cause;
@@ -118,7 +118,8 @@ void write_files(const Arguments& arguments, const Simulation& simulation) {
     const TraceSize size = chrome_trace_size(simulation.graph, simulation.timeline, options);
     constexpr std::int64_t many_events = 1'000'000;
     if (size.events > many_events) {
-      say(fmt::format("note: {} will hold {} events, about {}; chrome://tracing opens a million, "
+      say(
+          fmt::format("note: {} will hold {} events, about {}; chrome://tracing opens a million, "
                       "Perfetto a few million",
                       *path, size.events, sim::format_size(size.bytes)));
     }

@@ -33,7 +33,7 @@ struct Simulation {
   sim::SteadyState steady;
   sim::BatchWork work;
   std::optional<sim::Distribution> distribution;  ///< of the makespans of R random runs
-  std::vector<models::StageRange> partition;  ///< measured costs only
+  std::vector<models::StageRange> partition;      ///< measured costs only
   std::optional<Excess> excess;
 
   std::int64_t worst_peak_bytes() const;

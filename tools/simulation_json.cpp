@@ -8,9 +8,12 @@ namespace unlatch::tools {
 namespace {
 
 Json idle_json(const IdleCauses& idle) {
-  return {{"forward_lock", to_ms(idle.forward_lock)}, {"backward_lock", to_ms(idle.backward_lock)},
-          {"update_lock", to_ms(idle.update_lock)},   {"transfer", to_ms(idle.transfer)},
-          {"queue", to_ms(idle.queue)},               {"start", to_ms(idle.start)},
+  return {{"forward_lock", to_ms(idle.forward_lock)},
+          {"backward_lock", to_ms(idle.backward_lock)},
+          {"update_lock", to_ms(idle.update_lock)},
+          {"transfer", to_ms(idle.transfer)},
+          {"queue", to_ms(idle.queue)},
+          {"start", to_ms(idle.start)},
           {"end", to_ms(idle.end)}};
 }
 

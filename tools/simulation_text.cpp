@@ -16,23 +16,21 @@ std::string value_text(const OptionValue& value) {
 
 std::string head(const Simulation& s) {
   const std::string parameters = parameters_text(s.options);
-  std::string text =
-      fmt::format("{}{}\n", bold(s.spec.method().name),
-                  parameters.empty() ? "" : fmt::format(" ({})", parameters));
+  std::string text = fmt::format("{}{}\n", bold(s.spec.method().name),
+                                 parameters.empty() ? "" : fmt::format(" ({})", parameters));
   text += fmt::format("{} stages on {} ranks, {} micro-batches a batch, {} batches\n\n",
                       s.shape.stages, s.shape.ranks(), s.shape.micro_batches, s.shape.batches);
   text += fmt::format("makespan        {} ms\n", format_ms(s.metrics.makespan));
   text += fmt::format("batch period    {} ms in steady state{}\n",
-                      format_ms(s.steady.batch_period_ns / 1e6),
-                      s.steady.exact ? "" : " (mean)");
+                      format_ms(s.steady.batch_period_ns / 1e6), s.steady.exact ? "" : " (mean)");
   text += fmt::format("speed-up        {} over BP on the same ranks\n",
                       format_number(s.work.speedup_over_bp(s.steady)));
   text += fmt::format("utilization     {} in steady state\n",
                       format_percent(s.work.utilization(s.steady)));
-  text += fmt::format("bubble          {} of the makespan, {} of the longest span ({} ms)\n",
-                      format_percent(s.metrics.bubble_ratio),
-                      format_percent(s.metrics.span_bubble_ratio),
-                      format_ms(s.metrics.longest_span));
+  text +=
+      fmt::format("bubble          {} of the makespan, {} of the longest span ({} ms)\n",
+                  format_percent(s.metrics.bubble_ratio),
+                  format_percent(s.metrics.span_bubble_ratio), format_ms(s.metrics.longest_span));
   const auto bottleneck = static_cast<std::size_t>(s.metrics.bottleneck.value);
   text += fmt::format("bottleneck      rank {}, busy {} ms\n", bottleneck,
                       format_ms(s.metrics.ranks[bottleneck].busy));
@@ -80,10 +78,9 @@ Table ranks_table(const Metrics& metrics, const std::vector<RankMemory>& memory)
     const RankMetrics& rank = metrics.ranks[r];
     const IdleCauses& idle = rank.idle_by_cause;
     table.add({fmt::format("{}", r), format_ms(rank.busy), format_ms(rank.recompute),
-               format_ms(rank.idle), format_percent(rank.utilization),
-               format_ms(idle.forward_lock), format_ms(idle.backward_lock),
-               format_ms(idle.update_lock), format_ms(idle.transfer), format_ms(idle.queue),
-               format_ms(idle.start), format_ms(idle.end),
+               format_ms(rank.idle), format_percent(rank.utilization), format_ms(idle.forward_lock),
+               format_ms(idle.backward_lock), format_ms(idle.update_lock), format_ms(idle.transfer),
+               format_ms(idle.queue), format_ms(idle.start), format_ms(idle.end),
                fmt::format("{}", memory[r].peak_activations),
                fmt::format("{}", memory[r].peak_inputs),
                fmt::format("{}", memory[r].peak_weight_versions),
@@ -106,9 +103,10 @@ Table stages_table(const TaskGraph& graph, const Metrics& metrics) {
 std::string simulation_text(const Simulation& s, int most_path) {
   std::string text = head(s);
   if (s.distribution) text += distribution_text(*s.distribution);
-  text += fmt::format("\nTimes in ms; idle time by what it waits for (locks, transfer, queue), or "
-                      "before the first and after the last task:\n{}",
-                      ranks_table(s.metrics, s.memory).text());
+  text += fmt::format(
+      "\nTimes in ms; idle time by what it waits for (locks, transfer, queue), or "
+      "before the first and after the last task:\n{}",
+      ranks_table(s.metrics, s.memory).text());
   text += fmt::format("\n{}", stages_table(s.graph, s.metrics).text());
   return text + fmt::format("\n{}", path_text(s, most_path));
 }

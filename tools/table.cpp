@@ -10,8 +10,8 @@ namespace {
 
 /// Characters, not bytes: UTF-8 continuation bytes take no column.
 std::size_t width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 std::string padded(const std::string& text, std::size_t to, bool left) {
@@ -78,8 +78,8 @@ std::string Table::html() const {
   for (const auto& row : rows_) {
     result += "<tr>";
     for (std::size_t c = 0; c < row.size(); ++c) {
-      result += fmt::format("<td{}>{}</td>", left_[c] ? " class=\"left\"" : "",
-                            escape_html(row[c]));
+      result +=
+          fmt::format("<td{}>{}</td>", left_[c] ? " class=\"left\"" : "", escape_html(row[c]));
     }
     result += "</tr>\n";
   }
@@ -90,11 +90,20 @@ std::string escape_html(std::string_view text) {
   std::string result;
   for (char c : text) {
     switch (c) {
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      case '&': result += "&amp;"; break;
-      case '"': result += "&quot;"; break;
-      default: result += c;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '&':
+        result += "&amp;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      default:
+        result += c;
     }
   }
   return result;

@@ -34,8 +34,7 @@ bool colour(int stream) {
 }
 
 [[noreturn]] void fail_output() {
-  fail("cannot write to standard output: {}; what was printed is incomplete",
-       std::strerror(errno));
+  fail("cannot write to standard output: {}; what was printed is incomplete", std::strerror(errno));
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ class Journal {
   void add(MicroBatch i, const exec::Loss& loss) {
     if (!std::isfinite(loss.loss)) {
       throw RunError(fmt::format("training diverged: the loss of batch {} is {}; lower --lr",
-                                 i.value / plan_.shape.micro_batches, loss.loss));
+                                 i.value / plan_.shape.micro_batches,
+                                 std::isnan(loss.loss) ? "not a number" : "infinite"));
     }
     loss_ += loss.loss * loss.samples;
     correct_ += loss.correct;
@@ -65,8 +66,8 @@ class Journal {
     constexpr std::chrono::seconds between_remarks{2};
     if (!progress_is_shown() || now - said_ < between_remarks) return;
     said_ = now;
-    say(fmt::format("batch {} of {}: loss {:.4f}, accuracy {:.1f}%", batch + 1,
-                    plan_.shape.batches, last_loss_, accuracy * 100));
+    say(fmt::format("batch {} of {}: loss {:.4f}, accuracy {:.1f}%", batch + 1, plan_.shape.batches,
+                    last_loss_, accuracy * 100));
   }
 
   const TrainingPlan& plan_;
@@ -98,6 +99,9 @@ void require_batch_fits(const Arguments& arguments, const TrainingPlan& plan, in
 }  // namespace
 
 TrainingPlan read_plan(const Arguments& arguments) {
+  require(!arguments.text("device", "cpu").starts_with("cuda"),
+          "{} '{}' is not available in this version of unlatch; use cpu", arguments.place("device"),
+          arguments.text("device", "cpu"));
   arguments.choice("device", {"cpu"});
   require(!arguments.yes("uneven", false), "--uneven yes is not available in this version");
   const ScheduleSpec spec = asked_schedules(arguments, 1).front();
@@ -131,13 +135,12 @@ TrainingPlan read_plan(const Arguments& arguments) {
 }
 
 bool recompute_is_paid(const TrainingPlan& plan, const TaskGraph& graph) {
-  const int workers =
-      plan.threads > 0 ? plan.threads : exec::CpuBackend::default_workers(graph);
+  const int workers = plan.threads > 0 ? plan.threads : exec::CpuBackend::default_workers(graph);
   return exec::CpuBackend::lanes_share_a_worker(graph, workers);
 }
 
-std::vector<models::StageRange> flop_partition(const Arguments& arguments,
-                                               const TrainingPlan& plan, const TaskGraph& graph) {
+std::vector<models::StageRange> flop_partition(const Arguments& arguments, const TrainingPlan& plan,
+                                               const TaskGraph& graph) {
   std::vector<bool> pays = replaying_stages(graph);
   if (!recompute_is_paid(plan, graph)) pays.assign(pays.size(), false);
   return asked_partition(arguments, flops_of_layers(plan.model),
@@ -173,8 +176,8 @@ TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
       {.micro_batch_size = plan.piece_size(), .optimizer = plan.optimizer, .seed = plan.seed});
   std::vector<exec::StageModule*> modules;
   for (const auto& stage : stages) modules.push_back(stage.get());
-  exec::DataFeed feed(plan.data.train, plan.model.input, plan.batch_size,
-                      plan.shape.micro_batches, plan.seed);
+  exec::DataFeed feed(plan.data.train, plan.model.input, plan.batch_size, plan.shape.micro_batches,
+                      plan.seed);
   Journal journal(plan);
   exec::StageRunner runner(
       graph, modules, feed,

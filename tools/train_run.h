@@ -47,8 +47,8 @@ struct TrainingResult {
 /// Reads the flags and loads the data.
 TrainingPlan read_plan(const Arguments& arguments);
 /// --partition over the model's operations, R counted where a stage has to pay for it.
-std::vector<models::StageRange> flop_partition(const Arguments& arguments,
-                                               const TrainingPlan& plan, const TaskGraph& graph);
+std::vector<models::StageRange> flop_partition(const Arguments& arguments, const TrainingPlan& plan,
+                                               const TaskGraph& graph);
 /// Bytes that each stage keeps, from the facts of its layers.
 MemorySizes memory_sizes_of(const TrainingPlan& plan,
                             const std::vector<models::StageRange>& ranges);

@@ -23,7 +23,7 @@ using tools::Command;
 constexpr int done = 0, check_failed = 1, wrong_request = 2;
 
 std::vector<Command> commands() {
-  return {tools::schedules_command(), tools::show_command(),    tools::simulate_command(),
+  return {tools::schedules_command(), tools::show_command(),     tools::simulate_command(),
           tools::compare_command(),   tools::numerics_command(), tools::train_command(),
           tools::eval_command(),      tools::profile_command(),  tools::partition_command(),
           tools::diff_command()};
@@ -33,7 +33,8 @@ std::string overview(const std::vector<Command>& all) {
   std::string text =
       "Pipeline-training schedules as dependency graphs: simulated, compared and really run.\n\n"
       "Usage: unlatch COMMAND [flags]\n       unlatch COMMAND FILE.json [flags]\n\nCommands:\n";
-  for (const Command& command : all) text += fmt::format("  {:<11} {}\n", command.name, command.summary);
+  for (const Command& command : all)
+    text += fmt::format("  {:<11} {}\n", command.name, command.summary);
   return text +
          "\n'unlatch COMMAND --help' lists the flags of a command.\n"
          "Exit codes: 0 done; 1 ran, but a check failed; 2 the request was wrong or impossible.\n";
@@ -64,7 +65,8 @@ int run(const std::vector<std::string>& words) {
     return done;
   }
   const Command& command = find_command(all, first);
-  const tools::Arguments arguments = tools::parse_options(command, {words.begin() + 1, words.end()});
+  const tools::Arguments arguments =
+      tools::parse_options(command, {words.begin() + 1, words.end()});
   if (arguments.has("help")) {
     tools::print(tools::help_text(command));
     return done;

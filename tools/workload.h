@@ -42,7 +42,7 @@ struct TaskCosts {
 };
 
 struct Workload {
-  Shape shape;  ///< as asked; ScheduleSpec::effective() makes a schedule's own
+  Shape shape;            ///< as asked; ScheduleSpec::effective() makes a schedule's own
   sim::StageTimes times;  ///< of one micro-batch; abstract costs only
   MemorySizes sizes;      ///< of one micro-batch; abstract costs only
   std::optional<MeasuredWorkload> measured;

@@ -16,17 +16,14 @@ TaskId last_task(const TaskGraph& graph, const Timeline& timeline) {
   return last;
 }
 
-/// What the task waited for longest, or nobody. R beside an F that it does not outlast waited for
-/// what the F waited for.
+/// What the task waited for longest, or nobody. R waits for the same as the F beside it, and for
+/// the F itself only where it starts later.
 TaskId waited_for(const TaskGraph& graph, const Timeline& timeline, TaskId task) {
   TaskId from = nobody;
   nanoseconds latest{-1};
   for (const Edge edge : graph.edges_into(task)) {
-    const Span& span = timeline[edge.from()];
-    const bool beside = edge.kind() == EdgeKind::beside;
-    const bool started_together = beside && span.start == timeline[task].start;
-    if (started_together) continue;  // the same predecessors: they are among R's own edges
-    const nanoseconds ready = beside ? std::min(span.end, timeline[task].start) : span.end;
+    nanoseconds ready = timeline[edge.from()].end;
+    if (edge.kind() == EdgeKind::beside) ready = std::min(ready, timeline[task].start);
     if (ready > latest) {
       latest = ready;
       from = edge.from();

@@ -76,10 +76,9 @@ std::vector<NetworkCase> cases() {
       {"ResidualInResidual",
        {3, 6, 6},
        {conv(8, 3, 1, 1),
-        layer(Residual{
-            .body = {conv(8, 3, 1, 1),
-                     layer(Residual{.body = {relu, conv(8, 1, 1, 0)}, .shortcut = {norm}})},
-            .shortcut = {conv(8, 1, 1, 0)}})}},
+        layer(Residual{.body = {conv(8, 3, 1, 1), layer(Residual{.body = {relu, conv(8, 1, 1, 0)},
+                                                                 .shortcut = {norm}})},
+                       .shortcut = {conv(8, 1, 1, 0)}})}},
   };
 }
 
@@ -118,15 +117,14 @@ TEST_P(EveryLayer, AgreesWithThePlainImplementationInDouble) {
   const Tensor gradient = tensor_of(pool, random_floats(4 * samples, 3));
 
   const Numbers w = doubles(weights.as<float>());
-  const auto expected = testing::reference(model.layers, model.input, samples, w.data(),
-                                           doubles(input.as<float>()));
+  const auto expected =
+      testing::reference(model.layers, model.input, samples, w.data(), doubles(input.as<float>()));
   Numbers weight_gradient(w.size(), 0.0);
   const Numbers input_gradient =
       expected.backward(doubles(gradient.as<float>()), weight_gradient.data());
 
   std::unique_ptr<StageModule::Tape> tape;
-  const Tensor output =
-      stage.forward(weights, input, StageModule::Pass::normal, &tape, workspace);
+  const Tensor output = stage.forward(weights, input, StageModule::Pass::normal, &tape, workspace);
   expect_close(output.as<float>(), expected.output, "output");
   Tensor sums = stage.zero_gradient();
   const Tensor back = stage.backward(weights, *tape, gradient, 1, true, sums, workspace);
@@ -139,8 +137,7 @@ TEST_P(EveryLayer, AgreesWithThePlainImplementationInDouble) {
   for (double& g : weight_gradient) g *= 1.5;
   expect_close(sums.as<float>(), weight_gradient, "sum of two weight gradients");
 
-  const Tensor again =
-      stage.forward(weights, input, StageModule::Pass::replay, nullptr, workspace);
+  const Tensor again = stage.forward(weights, input, StageModule::Pass::replay, nullptr, workspace);
   EXPECT_TRUE(std::ranges::equal(again.as<float>(), output.as<float>()))
       << "without a tape the numbers are the same";
 }

@@ -92,8 +92,8 @@ class Trainer {
     Tensor gradient;
     const Loss loss = stages.back()->loss(flow, labels, scale, &gradient, workspace);
     for (std::size_t k = stages.size(); k-- > 0;) {
-      gradient = stages[k]->backward(weights[k], *tapes[k], gradient, 1, k > 0, gradients[k],
-                                     workspace);
+      gradient =
+          stages[k]->backward(weights[k], *tapes[k], gradient, 1, k > 0, gradients[k], workspace);
     }
     return loss;
   }

@@ -154,10 +154,12 @@ Reference max_pool(const models::MaxPool& l, const Case& t) {
 Reference average(const Case& t) {
   const auto pixels = static_cast<std::size_t>(t.in.height) * t.in.width;
   Numbers y(size_of(t.out, t.samples), 0.0);
-  for (std::size_t i = 0; i < t.x.size(); ++i) y[i / pixels] += t.x[i] / static_cast<double>(pixels);
+  for (std::size_t i = 0; i < t.x.size(); ++i)
+    y[i / pixels] += t.x[i] / static_cast<double>(pixels);
   return {y, [pixels, size = t.x.size()](const Numbers& g, double*) {
             Numbers dx(size);
-            for (std::size_t i = 0; i < size; ++i) dx[i] = g[i / pixels] / static_cast<double>(pixels);
+            for (std::size_t i = 0; i < size; ++i)
+              dx[i] = g[i / pixels] / static_cast<double>(pixels);
             return dx;
           }};
 }

@@ -73,8 +73,9 @@ TEST(ScalarChain, GoesBackThroughTheWeightPassedInWithTheActivationOfTheTape) {
                                      sums, workspace);
   EXPECT_EQ(*back.data<double>(), 35.0);
   EXPECT_EQ(to_vector(sums), std::vector{15.0});
-  EXPECT_TRUE(stage.backward(stage.initial_weights(), *tape, doubles(pool, {10.0}), 1, false, sums,
-                             workspace)
+  EXPECT_TRUE(stage
+                  .backward(stage.initial_weights(), *tape, doubles(pool, {10.0}), 1, false, sums,
+                            workspace)
                   .empty());
   EXPECT_EQ(to_vector(sums), std::vector{45.0}) << "micro-batches add up";
 }

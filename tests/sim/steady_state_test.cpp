@@ -40,13 +40,36 @@ TEST(SteadyState, FindsACycleOfSeveralBatches) {
   EXPECT_DOUBLE_EQ(steady.batch_period_ns, 24e6 / 7);
 }
 
+TEST(SteadyState, IsNotTakenInByBatchesThatOnlyLookAlike) {
+  // Each batch passes four ranks, 1 ms each; rank 0 starts batch b when b-3 has passed all four.
+  // The first three batches look alike, yet every third has to wait: 4 ms for 3 batches.
+  const auto graph_of_batches = [](int batches) {
+    HandGraph hand({.stages = 4, .batches = batches});
+    std::vector<TaskId> passed;
+    for (int b = 0; b < batches; ++b) {
+      std::vector<Edge> place;
+      if (b >= 3) place = {{passed[b - 3], EdgeKind::queue}};
+      TaskId last = hand.add(Op::backward, 0, b, place);
+      for (int k = 1; k < 4; ++k) {
+        last = hand.add(Op::backward, k, b, {{last, EdgeKind::activation}});
+      }
+      passed.push_back(last);
+    }
+    return hand.build();
+  };
+  const SteadyState steady = steady_state(graph_of_batches, costs_of({.backward = "1"}, 4));
+  EXPECT_TRUE(steady.exact);
+  EXPECT_EQ(steady.cycle, 3);
+  EXPECT_DOUBLE_EQ(steady.batch_period_ns, 4e6 / 3);
+}
+
 TEST(SteadyState, NeedsFewBatchesOfALargeSynchronousSchedule) {
-  const StageCosts costs = unit_costs(16);
+  const StageCosts costs = unit_costs(32);
   const SteadyState steady =
-      steady_state(any_batches("1f1b", {.stages = 16, .micro_batches = 256}), costs);
+      steady_state(any_batches("1f1b", {.stages = 32, .micro_batches = 512}), costs);
   EXPECT_TRUE(steady.exact);
   EXPECT_EQ(steady.batches, 3);
-  EXPECT_DOUBLE_EQ(steady.batch_period_ns, (256 + 15) * 3e6);
+  EXPECT_DOUBLE_EQ(steady.batch_period_ns, (512 + 31) * 3e6);
 }
 
 TEST(SteadyState, ReportsAMeanWhenNothingRepeatsInTime) {
@@ -69,16 +92,16 @@ TEST(SteadyState, ReadsOneRunThatRepeats) {
 }
 
 TEST(SteadyState, TakesTheMeanOfARandomRunBetweenStartAndDrain) {
-  HandGraph hand({.stages = 1, .batches = 20});
-  for (int b = 0; b < 20; ++b) hand.add(Op::backward, 0, b, {}, Engine::compute, b);
+  HandGraph hand({.stages = 1, .batches = 90});
+  for (int b = 0; b < 90; ++b) hand.add(Op::backward, 0, b, {}, Engine::compute, b);
   const TaskGraph graph = hand.build();
   const StageCosts costs = unit_costs(1);
   const Timeline timeline =
       run(graph, StragglerCosts(costs, graph, {1.0}, Straggler::parse("lognormal:sigma=1"), 7, 0));
   const SteadyState steady = mean_period(graph, timeline);
   EXPECT_FALSE(steady.exact);
-  const nanoseconds between = timeline[TaskId{19}].end - timeline[TaskId{2}].end;
-  EXPECT_DOUBLE_EQ(steady.batch_period_ns, between.count() / 17.0);
+  const nanoseconds between = timeline[TaskId{89}].end - timeline[TaskId{9}].end;
+  EXPECT_DOUBLE_EQ(steady.batch_period_ns, between.count() / 80.0);
 }
 
 TEST(SteadyState, LeavesTheDrainOutOfTheMean) {

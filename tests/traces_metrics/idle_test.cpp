@@ -88,6 +88,21 @@ TEST(Idle, SplitsAWaitForAMessageIntoComputingAndSendingIt) {
   EXPECT_EQ(causes_of(hand.build(), Rank{1}, costs_of({.transfer = "5"}, 2)), expected);
 }
 
+TEST(Idle, CountsTheTimeBehindAnotherMessageAsTransfer) {
+  // Rank 0: F 0..1, F 1..2. Link of 3 ms: 1..4, and 4..7 for the second, which rank 1 needs first.
+  HandGraph hand({.stages = 2});
+  const TaskId f0 = hand.add(Op::forward, 0, 0);
+  const TaskId f1 = hand.add(Op::forward, 0, 1);
+  hand.add(Op::send_forward, 0, 0, {{f0, EdgeKind::local}}, Engine::link_forward);
+  const TaskId s1 = hand.add(Op::send_forward, 0, 1, {{f1, EdgeKind::local}}, Engine::link_forward);
+  hand.add(Op::forward, 1, 9);  // 0..1
+  hand.add(Op::forward, 1, 1, {{s1, EdgeKind::activation}});
+  IdleCauses expected;
+  expected.forward_lock = ms(1);  // 1..2: not computed yet
+  expected.transfer = ms(5);      // 2..4 queued, 4..7 on the link
+  EXPECT_EQ(causes_of(hand.build(), Rank{1}, costs_of({.transfer = "3"}, 2)), expected);
+}
+
 TEST(Idle, CountsOnlyTheTimeOnTheLinkAsTransfer) {
   // 0F 0..1, its message 1..1.5, 1F 1.5..2.5, 1B 2.5..4.5, message 4.5..5, 0B 5..7.
   const StageCosts costs = costs_of({.transfer = "0.5"}, 2);

@@ -129,6 +129,18 @@ TEST(Metrics, CountATransferOnceWithItsLinkOrWithout) {
   }
 }
 
+TEST(Metrics, CountNoMessageForARecomputeThatWaitsWithItsForward) {
+  HandGraph hand({.stages = 2, .batches = 2});
+  const TaskId first = hand.add(Op::forward, 0, 0);
+  const TaskId second = hand.add(Op::forward, 0, 1);
+  hand.add(Op::forward, 1, 0, {{first, EdgeKind::activation}});
+  const TaskId f = hand.add(Op::forward, 1, 1, {{second, EdgeKind::activation}});
+  hand.add(Op::recompute, 1, 0, {{second, EdgeKind::activation}, {f, EdgeKind::beside}},
+           Engine::recompute);
+  const TaskGraph graph = hand.build();
+  EXPECT_EQ(metrics(graph, run(graph, unit_costs(2))).transfers.count, 2);
+}
+
 TEST(Metrics, BreakIdleTimeUpWithoutRest) {
   for (const char* transfer : {"0", "0.75"}) {
     const StageCosts costs =

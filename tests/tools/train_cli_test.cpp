@@ -1,0 +1,137 @@
+// unlatch numerics, train, eval and profile: short real runs.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "tests/tools/program.h"
+
+namespace unlatch::test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+// O38: labels belong to their own micro-batch. z = 6x.
+TEST(Numerics, MeetsInputsWithTheirOwnTargets) {
+  const Folder folder;
+  for (const char* schedule : {"bp --microbatches 1", "gpipe --microbatches 3",
+                               "1f1b --microbatches 3", "gpipe --microbatches 3 --stages 1"}) {
+    const json run = folder.json(fmt::format(
+        "numerics --weights 2,3 --activation identity --x 1,2,3 --y 6,0,18 --lr 0 --schedule {}",
+        schedule));
+    EXPECT_EQ(run["losses"], json::parse("[0.0,72.0,0.0]")) << schedule;
+    EXPECT_EQ(run["final"], json::parse("[2.0,3.0]"));
+  }
+}
+
+// O43: mean gradients 67.5 and 45; one step of rate 1 shows them.
+TEST(Numerics, ScalesAGradientOnce) {
+  const Folder folder;
+  const json run = folder.json(
+      "numerics --schedule 1f1b --microbatches 8 --weights 2,3 "
+      "--activation identity --lr 1 --x 1,2,3,4,1,2,3,4 "
+      "--y 6,12,18,24,0,0,0,0");
+  EXPECT_EQ(run["weights_by_update"], json::parse("[[2.0,-65.5],[3.0,-42.0]]"));
+}
+
+TEST(Numerics, CutsTheChainWithLargerStagesFirst) {
+  const Folder folder;
+  const json one = folder.json("numerics --schedule bp --weights 0.9,-0.8,1.1 --stages 1");
+  const json two = folder.json("numerics --schedule bp --weights 0.9,-0.8,1.1 --stages 2");
+  EXPECT_EQ(one["weights_by_update"], two["weights_by_update"]);
+  EXPECT_EQ(one["losses"].size(), 12u);
+  EXPECT_EQ(one["weights_by_update"][0].size(), 13u);
+}
+
+const std::string mlp = " --model mlp --data digits";
+
+TEST(Train, LeavesWeightsThatEvalReadsBack) {
+  const Folder folder;
+  const json run = folder.json(
+      "train --schedule dsp --stages 2 --epochs 3 --batch-size 32 "
+      "--lr 0.05 --save w.safetensors --metrics m.jsonl --trace t.json.gz "
+      "--tasks t.csv" +
+      mlp);
+  EXPECT_GT(run["test_accuracy"].get<double>(), 0.5);
+  EXPECT_EQ(run["steps"], 3 * (1438 / 32));
+  EXPECT_EQ(run["measured"]["stages_detail"][0]["forward_staleness"], 2);
+  EXPECT_GT(run["measured"]["makespan_ms"].get<double>(), 0);
+  const json back = folder.json("eval --weights w.safetensors" + mlp);
+  EXPECT_EQ(back["accuracy"], run["test_accuracy"]);
+  EXPECT_EQ(back["samples"], 359);
+  std::istringstream lines(folder.read("m.jsonl"));
+  int steps = 0;
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_EQ(json::parse(line)["step"], ++steps);
+  }
+  EXPECT_EQ(steps, run["steps"]);
+  EXPECT_EQ(folder.run("diff t.csv t.json.gz").code, 0);
+  const Outcome other = folder.run("eval --weights w.safetensors --model lenet --data digits");
+  expect_refused(other);
+  EXPECT_THAT(other.err, HasSubstr("conv1.weight"));
+}
+
+TEST(Train, GivesTheSameWeightsForEveryNumberOfThreads) {
+  const Folder folder;
+  for (const char* threads : {"1", "2", "3"}) {
+    const Outcome outcome =
+        folder.run(fmt::format("train --schedule fdg --stages 3 --steps 20 --threads {} "
+                               "--save w{}{}",
+                               threads, threads, mlp));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  }
+  EXPECT_EQ(folder.read("w1"), folder.read("w2"));
+  EXPECT_EQ(folder.read("w1"), folder.read("w3"));
+}
+
+TEST(Train, EndsWithOneWhenTheLossIsNoNumber) {
+  const Folder folder;
+  const Outcome outcome =
+      folder.run("train --schedule bp --stages 2 --epochs 2 --lr 1e20 --save w" + mlp);
+  expect_refused(outcome, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("diverged"));
+  EXPECT_EQ(folder.files(), 0);
+}
+
+// The program waits at the pipe until the signal comes, however slow the machine is.
+TEST(Train, LeavesNothingBehindWhenItIsInterrupted) {
+  const Folder folder;
+  for (const auto& [signal, code] : {std::pair{"INT", 130}, {"TERM", 143}}) {
+    folder.write("go.sh", fmt::format("mkfifo pipe; '{}' train --schedule bp --stages 2 --epochs "
+                                      "100000 --save w --metrics pipe{} & child=$!\n"
+                                      "head -c 1 pipe >first; kill -{} $child; wait $child\n",
+                                      UNLATCH_PROGRAM, mlp, signal));
+    const Outcome outcome = folder.run(
+        "--version >/dev/null; sh go.sh; code=$?; rm -f pipe first "
+        "go.sh; exit $code");
+    EXPECT_EQ(outcome.code, code);
+    EXPECT_EQ(folder.files(), 0);
+  }
+}
+
+TEST(Profile, MeasuresWhatSimulateReads) {
+  const Folder folder;
+  const json profile = folder.json(
+      "profile --batch-size 8,32 --samples 2 --warm-up 1 --workers 1 "
+      "--save p.json" +
+      mlp);
+  EXPECT_EQ(profile, json::parse(folder.read("p.json")));
+  ASSERT_EQ(profile["profiles"].size(), 2u);
+  const std::string run = "simulate --schedule gpipe --profile p.json --stages 2 ";
+  const json simulated = folder.json(run + "--batch-size 32 --microbatches 2");
+  EXPECT_GT(simulated["makespan_ms"].get<double>(), 0);
+  EXPECT_EQ(simulated["partition"][0].get<int>() + simulated["partition"][1].get<int>(), 5);
+  const Outcome outside = folder.run(run + "--batch-size 64");
+  expect_refused(outside);
+  EXPECT_THAT(outside.err, HasSubstr("8, 32"));
+  expect_refused(folder.run(run + "--batch-size 32 --forward 1"));
+  const json train = folder.json(
+      "train --schedule bp --stages 2 --steps 20 --batch-size 32 "
+      "--profile p.json" +
+      mlp);
+  EXPECT_GT(train["predicted"]["batch_period_ms"].get<double>(), 0);
+}
+
+}  // namespace
+}  // namespace unlatch::test
