@@ -167,5 +167,16 @@ TEST(GoldenFiles, AreWhatTheirCommandsPrint) {
   EXPECT_GE(files, 7) << "the golden files are gone";
 }
 
+TEST(Readme, HoldsWhatTheProgramPrints) {
+  std::ifstream file(std::filesystem::path(UNLATCH_SOURCE_DIR) / "README.md");
+  const std::string readme{std::istreambuf_iterator<char>(file), {}};
+  for (const std::string arguments : {"schedules --markdown", "show bp --stages 3 --batches 2",
+                                      "show dsp --stages 3 --batches 6"}) {
+    const std::string printed = output_of(fmt::format("{} {}", UNLATCH_PROGRAM, arguments));
+    ASSERT_FALSE(printed.empty());
+    EXPECT_NE(readme.find(printed), std::string::npos) << "unlatch " << arguments;
+  }
+}
+
 }  // namespace
 }  // namespace unlatch
