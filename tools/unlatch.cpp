@@ -47,6 +47,7 @@ const Command& find_command(const std::vector<Command>& all, const std::string& 
   require(std::ranges::find(later, name) == later.end(),
           "'unlatch {}' is not available in this version of unlatch", name);
   std::vector<std::string_view> names;
+  names.reserve(all.size());
   for (const Command& command : all) names.push_back(command.name);
   fail("unknown command '{}'.{}\n  'unlatch --help' lists the commands", name,
        suggest(name, names));

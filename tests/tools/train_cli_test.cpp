@@ -99,7 +99,7 @@ TEST(Train, LeavesNothingBehindWhenItIsInterrupted) {
   const Folder folder;
   for (const auto& [signal, code] : {std::pair{"INT", 130}, {"TERM", 143}}) {
     folder.write("go.sh", fmt::format("mkfifo pipe; exec 3<>pipe\n"
-                                      "'{}' train --schedule bp --stages 2 --epochs 100000 "
+                                      "'{}' train --schedule bp --stages 2 --epochs 2000 "
                                       "--save w --metrics pipe{} & child=$!\n"
                                       "head -c 1 <&3 >first; kill -{} $child; wait $child\n",
                                       UNLATCH_PROGRAM, mlp, signal));
