@@ -1,5 +1,6 @@
 # Fails when a source includes against the direction of the layers:
 # schedules <- models, traces <- sim, exec <- tools; sim and exec never include each other.
+cmake_minimum_required(VERSION 3.25)
 set(allowed_schedules schedules)
 set(allowed_models models schedules)
 set(allowed_traces traces schedules)
