@@ -20,9 +20,9 @@ std::uint32_t command(std::uint32_t kind, std::uint32_t number) {
   return kind << kind_shift | number;
 }
 
-/// About 20 microseconds of polling: a hand-over between running workers takes well under one, a
+/// A tenth of a millisecond of polling or two: a hand-over between running workers takes well under a microsecond, a
 /// sleeping one costs 25 to 45 to wake.
-constexpr int polls_before_sleep = 400;
+constexpr int polls_before_sleep = 4000;
 /// A worker helps out elsewhere after a microsecond or so without work of its own: sooner, empty
 /// tasks would only drag their lanes from cache to cache.
 constexpr int polls_before_helping = 40;

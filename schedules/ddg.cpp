@@ -4,6 +4,7 @@
 // staleness d_k, d_k+1 tapes; versions d_k+1 (exact: backward reads the weights of its forward, as
 // the paper's update rule says) or 1 (in_place, as code on old frameworks does).
 #include "schedules/delayed_gradient.h"
+#include "schedules/delays.h"
 
 namespace unlatch {
 namespace {

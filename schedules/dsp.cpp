@@ -7,87 +7,29 @@
 #include <algorithm>
 
 #include "schedules/error.h"
-#include "schedules/schedules.h"
+#include "schedules/staggered.h"
 
 namespace unlatch {
 namespace {
 
-class Dsp {
- public:
-  Dsp(const Shape& shape, const Options& options)
-      : shape_(shape),
-        m_(options.list("staleness")),
-        queue_(options.is("form", "queue")),
-        bounded_(!options.is("queues", "unbounded")),
-        schedule_("dsp", shape) {
-    if (bounded_) p_ = options.list("queues");
+Schedule dsp(const Shape& shape, const Options& options) {
+  const bool bounded = !options.is("queues", "unbounded");
+  Staggered staggered{.specification = "dsp",
+                      .lockstep = options.is("form", "lockstep"),
+                      .behind = {0},
+                      .delay = options.list("staleness"),
+                      .forward_capacity = {},
+                      .backward_capacity = {},
+                      .replay = true};
+  for (int k = 0; k + 1 < shape.stages; ++k) {
+    const int p = bounded ? options.list("queues")[k] : 0;
+    const int q = staggered.delay[k] - staggered.delay[k + 1] - p;
+    staggered.behind.push_back(staggered.behind.back() + p);
+    staggered.forward_capacity.push_back(bounded ? 1 + p : unbounded);
+    staggered.backward_capacity.push_back(bounded ? 1 + q : unbounded);
   }
-
-  Schedule make() {
-    for (const Stage k : up_to<Stage>(shape_.stages)) queue_ ? add_queue(k) : add_lockstep(k);
-    return std::move(schedule_);
-  }
-
- private:
-  int m(Stage k) const { return m_[k.value]; }
-  int local_steps(Stage k) const { return shape_.batches + (shape_.drain ? m(k) : 0); }
-  int forward_capacity(Stage k) const { return bounded_ && queue_ ? 1 + p_[k.value] : unbounded; }
-  /// Of the gradient queue into stage k.
-  int backward_capacity(Stage k) const {
-    if (!bounded_ || !queue_) return unbounded;
-    return 1 + m(k) - m(k + 1) - p_[k.value];
-  }
-
-  /// Timestamp t: stage k is p_0 + .. + p_{k-1} steps behind stage 0.
-  void add_lockstep(Stage k) {
-    int behind = 0;
-    for (int j = 0; j < k.value; ++j) behind += p_[j];
-    int iterations = 0;
-    int offset = 0;
-    for (const Stage j : up_to<Stage>(shape_.stages)) {
-      iterations = std::max(iterations, offset + local_steps(j));
-      offset += p_[j.value];
-    }
-    for (int t = 0; t < iterations; ++t) {
-      add_step(k, t - behind);
-      schedule_.of(k).barrier().next_step();
-    }
-  }
-
-  void add_queue(Stage k) {
-    for (int i = 0; i < local_steps(k); ++i) {
-      add_step(k, i);
-      schedule_.of(k).next_step();
-    }
-  }
-
-  void add_step(Stage k, int i) {
-    if (i < 0 || i >= local_steps(k)) return;
-    Program& program = schedule_.of(k);
-    const bool forwards = i < shape_.batches;
-    const MicroBatch n{i - m(k)};
-    const bool replays = m(k) > 0 && n.value >= 0;
-    if (forwards) {
-      if (k > Stage{0}) program.pop_forward(k, {i});
-      replays ? program.forward_beside_recompute(k, {i}, n) : program.forward(k, {i});
-      if (k < shape_.last_stage()) program.push_forward(k, {i}, forward_capacity(k));
-    } else if (replays) {
-      program.recompute_alone(k, n);
-    }
-    if (n.value < 0) return;
-    if (k < shape_.last_stage()) program.pop_backward(k, n);
-    program.backward(k, n);
-    if (k > Stage{0}) program.push_backward(k, n, backward_capacity(k - 1));
-    program.update(k, n);
-  }
-
-  Shape shape_;
-  std::vector<int> m_;
-  std::vector<int> p_;
-  bool queue_;
-  bool bounded_;
-  Schedule schedule_;
-};
+  return staggered.make(shape);
+}
 
 void require_length(const std::vector<int>& list, std::string_view key, const Shape& shape) {
   require(static_cast<int>(list.size()) == shape.stages,
@@ -162,7 +104,7 @@ Method dsp_method() {
                     .words = {"unbounded"},
                     .help = "p_0/../p_{K-1} or unbounded; default min(1, m_k - m_{k+1})"}},
           .resolve = resolve,
-          .make = [](const Shape& shape, const Options& o) { return Dsp(shape, o).make(); },
+          .make = dsp,
           .promise = promise};
 }
 

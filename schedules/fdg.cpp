@@ -3,81 +3,31 @@
 // Zhuang et al., IEEE TNNLS 2022 (arXiv 1906.09108). Breaks all three locks. D_k = 2(K-1-k):
 // order fb: staleness D_k, D_k+1 tapes; bf (backward first): max(0, D_k-1) and max(1, D_k) tapes.
 // Arriving gradients are multiplied by the shrinking factor beta, which compounds down the stages.
-#include "schedules/delayed_gradient.h"
+#include <algorithm>
+
+#include "schedules/delays.h"
 #include "schedules/error.h"
+#include "schedules/staggered.h"
 
 namespace unlatch {
 namespace {
 
-class Fdg {
- public:
-  Fdg(const Shape& shape, const Options& options)
-      : shape_(shape),
-        queue_(options.is("form", "queue")),
-        backward_first_(options.is("order", "bf")),
-        weights_(options.is("weights", "exact") ? Weights::as_forward : Weights::current),
-        schedule_("fdg", shape) {
-    schedule_.scale_gradients(options.number("shrink"));
-  }
-
-  Schedule make() {
-    for (const Stage k : up_to<Stage>(shape_.stages)) queue_ ? add_queue(k) : add_lockstep(k);
-    return std::move(schedule_);
-  }
-
- private:
-  static constexpr int capacity = 2;  // 1 + p with p = q = 1
-
-  int delay(Stage k) const { return 2 * (shape_.last_stage() - k); }
-  int local_steps(Stage k) const { return shape_.batches + (shape_.drain ? delay(k) : 0); }
-
-  /// Iteration t: stage k is at its local step t - k.
-  void add_lockstep(Stage k) {
-    const int iterations = shape_.batches + (shape_.drain ? 2 : 1) * (shape_.stages - 1);
-    for (int t = 0; t < iterations; ++t) {
-      add_step(k, t - k.value);
-      schedule_.of(k).barrier().next_step();
-    }
-  }
-
-  void add_queue(Stage k) {
-    for (int i = 0; i < local_steps(k); ++i) {
-      add_step(k, i);
-      schedule_.of(k).next_step();
-    }
-  }
-
-  void add_step(Stage k, int i) {
-    const bool backward_first = backward_first_ && k < shape_.last_stage();
-    if (backward_first) add_backward(k, i);
-    add_forward(k, i);
-    if (!backward_first) add_backward(k, i);
-  }
-
-  void add_forward(Stage k, int i) {
-    if (i < 0 || i >= shape_.batches) return;
-    Program& program = schedule_.of(k);
-    if (queue_ && k > Stage{0}) program.pop_forward(k, {i});
-    program.forward(k, {i});
-    if (queue_ && k < shape_.last_stage()) program.push_forward(k, {i}, capacity);
-  }
-
-  void add_backward(Stage k, int i) {
-    const int n = i - delay(k);
-    if (n < 0 || n >= shape_.batches || i >= local_steps(k)) return;
-    Program& program = schedule_.of(k);
-    if (queue_ && k < shape_.last_stage()) program.pop_backward(k, {n});
-    program.backward(k, {n}, weights_);
-    if (queue_ && k > Stage{0}) program.push_backward(k, {n}, capacity);
-    program.update(k, {n});
-  }
-
-  Shape shape_;
-  bool queue_;
-  bool backward_first_;
-  Weights weights_;
-  Schedule schedule_;
-};
+Schedule fdg(const Shape& shape, const Options& options) {
+  const std::vector<int> two(shape.stages - 1, 2);  // capacities 1 + p and 1 + q with p = q = 1
+  Staggered staggered{
+      .specification = "fdg",
+      .lockstep = options.is("form", "lockstep"),
+      .behind = {},
+      .delay = delays(shape, 2, unbounded),
+      .forward_capacity = two,
+      .backward_capacity = two,
+      .backward_first = options.is("order", "bf"),
+      .weights = options.is("weights", "exact") ? Weights::as_forward : Weights::current};
+  for (int k = 0; k < shape.stages; ++k) staggered.behind.push_back(k);
+  Schedule schedule = staggered.make(shape);
+  schedule.scale_gradients(options.number("shrink"));
+  return schedule;
+}
 
 Promise promise(const Shape& shape, const Options& options) {
   std::vector<int> staleness = delays(shape, 2, shape.batches - 1);
@@ -123,7 +73,7 @@ Method fdg_method() {
                 const double beta = options.number("shrink");
                 require(beta > 0 && beta <= 1, "fdg: shrink={} must lie in 0 < shrink <= 1", beta);
               },
-          .make = [](const Shape& shape, const Options& o) { return Fdg(shape, o).make(); },
+          .make = fdg,
           .promise = promise};
 }
 

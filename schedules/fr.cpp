@@ -3,6 +3,7 @@
 // Huo et al., NeurIPS 2018 (arXiv 1807.04511). Breaks the backward lock. Stage k, d_k = K-1-k:
 // forward staleness d_k, weight staleness 0, d_k+1 inputs and one tape, one version.
 #include "schedules/delayed_gradient.h"
+#include "schedules/delays.h"
 
 namespace unlatch {
 namespace {
