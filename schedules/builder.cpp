@@ -239,7 +239,8 @@ void Builder::add_edges_of(Rank rank) {
 }
 
 void Builder::add_edges_into(Node node, const Item& item) {
-  if (phase_ != none && lanes_[tasks_[phase_].lane].rank != rank_of(node)) {
+  // An earlier task of the same rank is behind us anyway; a later one is a deadlock to be named.
+  if (phase_ != none && (rank_of(phase_) != rank_of(node) || phase_ > node)) {
     add_edge(phase_, EdgeKind::phase);
   }
   phase_ = none;

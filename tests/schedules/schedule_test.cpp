@@ -109,6 +109,12 @@ TEST(Schedule, NamesTheCycleOfADeadlock) {
                              testing::HasSubstr("rank 1 1B0 -> rank 1 1F1")));
 }
 
+TEST(Schedule, WaitingForALaterTaskOfTheSameRankIsADeadlock) {
+  Schedule schedule("after", {.stages = 1});
+  schedule.on({0}).after(Op::backward, {0}, {0}).forward({0}, {0}).backward({0}, {0});
+  EXPECT_THAT(first_message(schedule), testing::HasSubstr("rank 0 0F0 -> rank 0 0B0"));
+}
+
 TEST(Schedule, QueuesThatAreTooSmallDeadlock) {
   // DSP's order with staleness 4 needs capacities of 4 in all between two stages (pitfall 17).
   for (const auto& [activations, gradients, works] :
