@@ -20,12 +20,12 @@ std::uint32_t command(std::uint32_t kind, std::uint32_t number) {
   return kind << kind_shift | number;
 }
 
-/// A tenth of a millisecond of polling or two: a hand-over between running workers takes well under a microsecond, a
-/// sleeping one costs 25 to 45 to wake.
+/// A tenth of a millisecond of polling or two: a hand-over between running workers takes well under
+/// a microsecond, a sleeping one costs 25 to 45 to wake.
 constexpr int polls_before_sleep = 4000;
-/// A worker helps out elsewhere after a microsecond or so without work of its own: sooner, empty
-/// tasks would only drag their lanes from cache to cache.
-constexpr int polls_before_helping = 40;
+/// A worker helps out elsewhere after 20 microseconds or so without work of its own: sooner, it
+/// would drag lanes away from a worker that is about to go on with them, and their data with them.
+constexpr int polls_before_helping = 1000;
 
 int cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
@@ -116,9 +116,10 @@ void CpuBackend::launch(TaskId task) {
 
 Timeline CpuBackend::synchronize() {
   begin_ = std::chrono::steady_clock::now();
-  std::vector<std::thread> threads;
-  for (int w = 0; w < workers_; ++w) threads.emplace_back([this, w] { work(w); });
-  for (std::thread& thread : threads) thread.join();
+  {
+    std::vector<std::jthread> threads;  // join at the end of the scope, also when one cannot start
+    for (int w = 0; w < workers_; ++w) threads.emplace_back([this, w] { work(w); });
+  }
   if (failure_) std::rethrow_exception(failure_);
   if (stopped_) throw Cancelled();
   Timeline timeline{std::vector<Span>(graph_.size())};
