@@ -46,6 +46,12 @@ void resolve(const Shape& shape, Options& options) {
   }
   const std::vector<int> m = options.list("staleness");
   require_length(m, "staleness", shape);
+  // A stage steps m_k times beyond its batches; more would take hours and then overflow.
+  constexpr int most_staleness = 1'000'000;
+  for (int k = 0; k < shape.stages; ++k) {
+    require(m[k] <= most_staleness, "dsp: staleness of stage {} is {}, it may be at most {}", k,
+            m[k], most_staleness);
+  }
   for (int k = 0; k + 1 < shape.stages; ++k) {
     require(m[k] >= m[k + 1],
             "dsp: staleness must not grow along the stages; stage {} has {}, stage {} has {}", k,

@@ -25,14 +25,24 @@ int distance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
+/// Letters of ASCII alone, in every locale.
+std::string in_lower_case(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
 }  // namespace
 
-std::string suggest(std::string_view given, const std::vector<std::string_view>& known) {
-  if (given.size() > 64) return "";
+std::string suggest(std::string_view text, const std::vector<std::string_view>& known) {
+  if (text.size() > 64) return "";
+  const std::string given = in_lower_case(text);
   std::vector<std::pair<int, std::string_view>> close;
   for (const std::string_view name : known) {
     const bool prefix = given.size() >= 2 && (name.starts_with(given) || given.starts_with(name));
-    const int d = prefix ? 1 : distance(given, name);
+    const int d = prefix ? 1 : distance(given, in_lower_case(name));
     if (d <= 2 && d < static_cast<int>(std::max(given.size(), name.size()))) {
       close.emplace_back(d, name);
     }
@@ -41,12 +51,12 @@ std::string suggest(std::string_view given, const std::vector<std::string_view>&
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   if (close.empty()) return "";
   if (close.size() > 3) close.resize(3);
-  std::string text = " Did you mean ";
+  std::string answer = " Did you mean ";
   for (std::size_t i = 0; i < close.size(); ++i) {
     const char* before = i == 0 ? "" : i + 1 == close.size() ? " or " : ", ";
-    text += fmt::format("{}'{}'", before, close[i].second);
+    answer += fmt::format("{}'{}'", before, close[i].second);
   }
-  return fmt::format("{}?", text);
+  return fmt::format("{}?", answer);
 }
 
 }  // namespace unlatch

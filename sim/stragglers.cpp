@@ -41,7 +41,13 @@ double standard_normal(std::uint64_t bits) {  // Box and Muller 1958
 }
 
 nanoseconds stretched(nanoseconds t, double factor) {
-  return nanoseconds(std::llround(static_cast<double>(t.count()) * factor));
+  const double slowed = static_cast<double>(t.count()) * factor;
+  constexpr double most_ns = 4e18;  // two of them still fit 64 bits
+  require(slowed < most_ns,
+          "a task of {} made {:.6g} times slower would last longer than 126 years, the most that "
+          "can be simulated; give shorter costs or smaller factors",
+          format_duration(t), factor);
+  return nanoseconds(std::llround(slowed));
 }
 
 void set_key(Straggler& straggler, std::string_view text, std::string_view key,

@@ -51,6 +51,8 @@ class Arguments {
   std::optional<std::int64_t> size(std::string_view name) const;
   /// `count` sizes, one value standing for all. Empty when not given.
   std::vector<std::int64_t> sizes(std::string_view name, int count) const;
+  /// Checks the flags that name files to write: none may be empty, no two the same file.
+  void require_outputs(const std::vector<std::string_view>& names) const;
   /// A list of finite numbers. Empty when not given.
   std::vector<double> reals(std::string_view name) const;
 

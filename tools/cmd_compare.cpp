@@ -145,6 +145,7 @@ void print_text(const Workload& workload, const Table& table) {
 
 int run(const Arguments& arguments) {
   const std::vector<ScheduleSpec> specs = asked_schedules(arguments, 0);
+  arguments.require_outputs({"report", "trace-dir"});
   const Wishes wishes = read_wishes(arguments);
   const Workload workload = read_workload(arguments, specs);
   std::vector<Entry> entries;

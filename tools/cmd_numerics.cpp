@@ -103,8 +103,9 @@ int run(const Arguments& arguments) {
   const Shape shape = read_chain_shape(arguments, spec, problem);
   if (problem.x.empty()) exec::fill_with_golden_data(problem, shape.all_micro_batches());
   const TaskGraph graph = spec.make(shape).build();
-  const exec::ChainResult result =
-      exec::run_chain(graph, problem, {.workers = asked_threads(arguments)});
+  const int threads = asked_threads(arguments);
+  warn_of_too_many_threads(threads, graph);
+  const exec::ChainResult result = exec::run_chain(graph, problem, {.workers = threads});
   if (arguments.has("json")) {
     print_json({{"schedule", spec.method().name},
                 {"parameters", parameters_json(spec.options(spec.effective(shape)))},

@@ -73,6 +73,7 @@ int run(const Arguments& arguments) {
   const auto sizes = asked_list(arguments, "batch-size", {64}, data.train.samples());
   const auto workers = asked_list(arguments, "workers", usual_workers(), most_workers);
   exec::ProfileOptions options = asked_options(arguments);
+  arguments.require_outputs({"save"});
   const auto path = arguments.text("save");
   std::optional<AtomicFile> out;
   if (path) out.emplace(*path);  // a bad path fails before the measuring

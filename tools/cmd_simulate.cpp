@@ -12,6 +12,7 @@ namespace {
 int run(const Arguments& arguments) {
   const std::vector<ScheduleSpec> specs = asked_schedules(arguments, 1);
   const int most_path = asked_path_length(arguments);
+  arguments.require_outputs({"trace", "tasks"});
   const Workload workload = read_workload(arguments, specs);
   const Simulation simulation = simulate(specs.front(), workload);
   if (simulation.excess) {

@@ -42,7 +42,9 @@ struct Report {
 
 /// Files that cannot be written are found out before hours of training.
 void require_writable(const Arguments& arguments) {
-  for (std::string_view name : {"trace", "tasks", "metrics", "save"}) {
+  const std::vector<std::string_view> outputs{"trace", "tasks", "metrics", "save"};
+  arguments.require_outputs(outputs);
+  for (std::string_view name : outputs) {
     if (const auto path = arguments.text(name)) AtomicFile probe(*path);
   }
 }
@@ -175,6 +177,7 @@ int run(const Arguments& arguments) {
   const TrainingPlan plan = read_plan(arguments);
   require_writable(arguments);
   const TaskGraph graph = plan.spec.make(plan.shape).build();
+  warn_of_too_many_threads(plan.threads, graph);
   const auto workload = profiled_workload(arguments, plan, graph);
   const auto ranges = choose_partition(arguments, plan, graph, workload);
   const TrainingResult result = train(plan, graph, ranges);

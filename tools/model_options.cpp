@@ -3,6 +3,8 @@
 #include <numeric>
 
 #include "schedules/error.h"
+#include "sim/units.h"
+#include "tools/machine.h"
 
 namespace unlatch::tools {
 namespace {
@@ -12,6 +14,16 @@ std::string asked_name(const Arguments& arguments) {
   require(name.has_value(), "--model NAME is needed: one of {}",
           fmt::join(models::model_names(), ", "));
   return *name;
+}
+
+/// Weights and their gradients alone; tapes and further weight versions come on top.
+void require_memory(const models::Model& model) {
+  const double bytes = 2.0 * sizeof(float) * static_cast<double>(models::parameter_count(model));
+  const std::int64_t machine = memory_bytes();
+  require(bytes <= static_cast<double>(machine),
+          "model {}: its {} parameters and their gradients need {:.0f} GiB of memory, this machine "
+          "has {}; choose a smaller model",
+          model.name, models::parameter_count(model), bytes / (1 << 30), sim::format_size(machine));
 }
 
 }  // namespace
@@ -26,6 +38,7 @@ models::Model asked_model(const Arguments& arguments) {
 models::Model asked_model_for(const Arguments& arguments, const models::Dataset& data) {
   const models::Model model = models::make_model(asked_name(arguments), data.shape, data.classes);
   models::require_fits(data, model.input);
+  require_memory(model);
   return model;
 }
 

@@ -97,8 +97,9 @@ void collect(const CLI::App& app, const Command& command, Arguments& arguments) 
     require(!single || values.size() == 1, "{} is given {} times ('{}'), but it takes one value",
             dashed, values.size(), fmt::join(values, "', '"));
     if (presence) {
-      require(values.front() == "true", "{} takes no value, but '{}' was given", dashed,
-              values.front());
+      const auto wrong = std::ranges::find_if(values, [](const auto& v) { return v != "true"; });
+      require(wrong == values.end(), "{} takes no value, but '{}' was given", dashed,
+              wrong == values.end() ? "" : *wrong);
     }
     arguments.add(std::string(name), {values, dashed});
   }

@@ -1,5 +1,7 @@
 #include "tools/profile_file.h"
 
+#include <limits>
+
 #include "schedules/error.h"
 #include "traces/input_file.h"
 
@@ -14,12 +16,44 @@ Json time_json(const exec::Measurement& time) {
           {"upper", static_cast<double>(time.upper_ns) / ns_per_us}};
 }
 
+const Json& field(const Json& json, const char* key) {
+  require(json.is_object() && json.contains(key),
+          "it is not one that 'unlatch profile' wrote: there is no '{}'", key);
+  return json.at(key);
+}
+
+std::string read_name(const Json& json, const char* key) {
+  const Json& value = field(json, key);
+  require(value.is_string(), "'{}' is {}, it must be a text", key, value.dump());
+  return value.get<std::string>();
+}
+
+template <class Whole>
+Whole read_whole(const Json& json, const char* key, std::int64_t least) {
+  constexpr std::int64_t most =
+      sizeof(Whole) == sizeof(int) ? std::numeric_limits<int>::max() : std::int64_t{1} << 53;
+  const Json& value = field(json, key);
+  // What exceeds 63 bits is negative here.
+  const std::int64_t whole = value.is_number_integer() ? value.get<std::int64_t>() : least - 1;
+  require(whole >= least && whole <= most, "'{}' is {}, it must be a whole number in {}..{}", key,
+          value.dump(), least, most);
+  return static_cast<Whole>(whole);
+}
+
+const Json& read_list(const Json& json, const char* key) {
+  const Json& value = field(json, key);
+  require(value.is_array() && !value.empty(), "'{}' must be a list that is not empty", key);
+  return value;
+}
+
 exec::Measurement read_time(const Json& json, const char* key) {
-  const Json& time = json.at(key);
+  const Json& time = field(json, key);
   const auto ns = [&](const char* part) {
-    const double us = time.at(part).get<double>();
+    const Json& value = field(time, part);
+    const double us = value.is_number() ? value.get<double>() : -1;
     constexpr double most_us = 1e12;
-    require(us >= 0 && us < most_us, "'{}' of '{}' is {}, it must be a time >= 0", part, key, us);
+    require(us >= 0 && us < most_us, "'{}' of '{}' is {}, it must be a time >= 0", part, key,
+            value.dump());
     return static_cast<std::int64_t>(us * ns_per_us + 0.5);
   };
   return {.median_ns = ns("median"), .lower_ns = ns("lower"), .upper_ns = ns("upper")};
@@ -37,14 +71,14 @@ Json to_json(const exec::LayerCost& layer) {
 }
 
 exec::LayerCost read_layer(const Json& json) {
-  return {.name = json.at("name").get<std::string>(),
+  return {.name = read_name(json, "name"),
           .forward = read_time(json, "forward_us"),
           .forward_only = read_time(json, "forward_only_us"),
           .backward = read_time(json, "backward_us"),
           .update = read_time(json, "update_us"),
-          .output_bytes = json.at("output_bytes").get<std::size_t>(),
-          .tape_bytes = json.at("tape_bytes").get<std::size_t>(),
-          .parameter_bytes = json.at("parameter_bytes").get<std::size_t>()};
+          .output_bytes = read_whole<std::size_t>(json, "output_bytes", 0),
+          .tape_bytes = read_whole<std::size_t>(json, "tape_bytes", 0),
+          .parameter_bytes = read_whole<std::size_t>(json, "parameter_bytes", 0)};
 }
 
 Json to_json(const exec::LayerProfile& profile) {
@@ -65,34 +99,31 @@ Json to_json(const exec::LayerProfile& profile) {
 
 exec::LayerProfile read_one(const Json& json, const std::string& model) {
   exec::LayerProfile profile{.model = model,
-                             .optimizer = json.at("optimizer").get<std::string>(),
-                             .micro_batch_size = json.at("batch_size").get<int>(),
-                             .workers = json.at("workers").get<int>(),
-                             .samples = json.at("samples").get<int>(),
-                             .left_out = json.at("left_out").get<int>(),
+                             .optimizer = read_name(json, "optimizer"),
+                             .micro_batch_size = read_whole<int>(json, "batch_size", 1),
+                             .workers = read_whole<int>(json, "workers", 1),
+                             .samples = read_whole<int>(json, "samples", 1),
+                             .left_out = read_whole<int>(json, "left_out", 0),
                              .layers = {},
                              .input = read_time(json, "input_us"),
                              .target = read_time(json, "target_us"),
                              .loss = read_time(json, "loss_us"),
                              .overhead = read_time(json, "overhead_us"),
                              .step = read_time(json, "step_us")};
-  for (const Json& layer : json.at("layers")) profile.layers.push_back(read_layer(layer));
-  require(profile.micro_batch_size >= 1 && profile.workers >= 1 && !profile.layers.empty(),
-          "a profile needs a batch size, workers and layers");
+  for (const Json& layer : read_list(json, "layers")) profile.layers.push_back(read_layer(layer));
   return profile;
 }
 
 ProfileFile read_document(const Json& json) {
-  ProfileFile file{.model = json.at("model").get<std::string>(),
-                   .data = json.at("data").get<std::string>(),
-                   .sample_bytes = json.at("sample_bytes").get<std::int64_t>(),
+  ProfileFile file{.model = read_name(json, "model"),
+                   .data = read_name(json, "data"),
+                   .sample_bytes = read_whole<std::int64_t>(json, "sample_bytes", 1),
                    .profiles = {}};
-  for (const Json& profile : json.at("profiles")) {
+  for (const Json& profile : read_list(json, "profiles")) {
     file.profiles.push_back(read_one(profile, file.model));
     require(file.profiles.back().layers.size() == file.profiles.front().layers.size(),
             "its profiles have different numbers of layers");
   }
-  require(!file.profiles.empty(), "it holds no profiles");
   return file;
 }
 
@@ -113,8 +144,9 @@ ProfileFile read_profile(const std::string& path) {
   const std::string text = read_text(path);
   try {
     return read_document(Json::parse(text));
-  } catch (const Json::exception& wrong) {
-    fail("profile '{}' is not one that 'unlatch profile' wrote: {}", path, wrong.what());
+  } catch (const Json::parse_error& wrong) {
+    fail("profile '{}' is not one that 'unlatch profile' wrote: it is no JSON at byte {} of {}",
+         path, wrong.byte, text.size());
   } catch (const Error& wrong) {
     fail("profile '{}': {}", path, wrong.what());
   }

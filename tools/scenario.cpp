@@ -86,7 +86,7 @@ class FlatObject : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return true; }
 
   bool key(std::string& name) override {
-    if (depth_ != 1) return true;
+    if (depth_ != 1) return misplaced(name);
     key_ = name;
     entry_ = nullptr;
     key_known_ = check_known(name);
@@ -108,11 +108,20 @@ class FlatObject : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
+  bool misplaced(const std::string& name) {
+    if (check_known(name)) {
+      faults_.push_back(fmt::format(
+          "line {}: key '{}' stands inside '{}', but a scenario is one flat object; move it out",
+          *line_, name, key_));
+    }
+    return true;
+  }
   bool check_known(const std::string& name) {
     const Flag* flag = command_.find(name);
     if (name == "json") return true;
     if (flag == nullptr) {
-      const auto known = command_.flag_names();
+      auto known = command_.flag_names();
+      std::erase_if(known, [](std::string_view it) { return it == "help" || it == "version"; });
       faults_.push_back(fmt::format("line {}: unknown key '{}' for 'unlatch {}'.{}", *line_, name,
                                     command_.name, suggest(name, known)));
     } else if (flag->kind == Flag::Kind::later) {
@@ -155,8 +164,9 @@ Setting setting_of(const std::string& name, const Entry& entry, const Flag* flag
                    const std::string& path) {
   const std::string place = fmt::format("{} line {}, {}", path, entry.line, name);
   const bool presence = flag == nullptr || flag->kind == Flag::Kind::presence;
+  require(!entry.values.empty(), "{}: the list is empty", place);
   if (flag != nullptr && flag->kind == Flag::Kind::repeated) return {entry.values, place};
-  if (presence) return {{entry.values.empty() ? "" : entry.values.front()}, place};
+  if (presence) return {{entry.values.size() == 1 ? entry.values.front() : ""}, place};
   // A list is written with commas on the command line.
   return {{fmt::format("{}", fmt::join(entry.values, ","))}, place};
 }
@@ -181,7 +191,6 @@ void add_scenario(const Command& command, const std::string& path, Arguments& ar
               "{}: it must be true or false", setting.place);
       if (setting.values.front() == "no") continue;
     }
-    require(!setting.values.empty(), "{}: the list is empty", setting.place);
     arguments.add(name, std::move(setting));
   }
 }

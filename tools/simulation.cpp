@@ -57,6 +57,20 @@ sim::SteadyState steady_state_of(const ScheduleSpec& spec, const Workload& workl
       slowed);
 }
 
+/// Staleness is a figure of the steady state. A stage with fewer updates than that never reaches
+/// it, and gets what its method promises.
+void complete_staleness(const ScheduleSpec& spec, Shape shape, std::vector<StageMetrics>& stages) {
+  if (spec.method().synchronous) return;
+  constexpr int endless = 1 << 30;
+  shape.batches = endless;
+  const Promise promise = spec.promise(shape);
+  for (std::size_t k = 0; k < stages.size(); ++k) {
+    if (stages[k].updates > promise.forward_staleness[k]) continue;
+    stages[k].forward_staleness = promise.forward_staleness[k];
+    stages[k].weight_staleness = promise.weight_staleness[k];
+  }
+}
+
 /// How many ranks work at once on average, with the costs of one working alone: workers share
 /// caches, memory and clock rate, so costs depend on it.
 double busy_ranks(const ScheduleSpec& spec, const Workload& workload, const TaskGraph& tasks) {
@@ -102,6 +116,7 @@ Simulation simulate(const ScheduleSpec& spec, const Workload& workload) {
                     .excess = {}};
   result.timeline = run_all(result.graph, costs, workload, result.distribution);
   result.metrics = metrics(result.graph, result.timeline, task_costs.sizes.input);
+  complete_staleness(spec, shape, result.metrics.stages);
   result.memory = memory(result.graph, result.timeline, task_costs.sizes);
   result.steady = steady_state_of(spec, workload, costs, result);
   result.work = sim::batch_work(result.graph, costs.times(), workload.slow);

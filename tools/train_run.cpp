@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <exception>
 
 #include "exec/cpu_backend.h"
 #include "exec/data_feed.h"
@@ -21,6 +22,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+void require_finite(double loss, std::string_view what) {
+  if (std::isfinite(loss)) return;
+  throw RunError(fmt::format("training diverged: {} is {}; lower --lr", what,
+                             std::isnan(loss) ? "not a number" : "infinite"));
+}
+
 /// Collects the losses of the micro-batches into one line a batch. Called by one worker at a time.
 class Journal {
  public:
@@ -29,23 +36,24 @@ class Journal {
   }
 
   void add(MicroBatch i, const exec::Loss& loss) {
-    if (!std::isfinite(loss.loss)) {
-      throw RunError(fmt::format("training diverged: the loss of batch {} is {}; lower --lr",
-                                 i.value / plan_.shape.micro_batches,
-                                 std::isnan(loss.loss) ? "not a number" : "infinite"));
-    }
+    const int batch = i.value / plan_.shape.micro_batches;
+    require_finite(loss.loss, fmt::format("the loss of batch {}", batch));
     loss_ += loss.loss * loss.samples;
     correct_ += loss.correct;
     samples_ += loss.samples;
     if (++parts_ < plan_.shape.micro_batches) return;
     last_loss_ = loss_ / samples_;
-    end_batch(i.value / plan_.shape.micro_batches);
+    end_batch(batch);
     loss_ = 0;
     correct_ = samples_ = parts_ = 0;
   }
 
   void finish() {
     if (file_) file_->commit();
+  }
+  /// The file is no affair of the task that happened to write to it.
+  void rethrow_failed_write() const {
+    if (failed_write_) std::rethrow_exception(failed_write_);
   }
   double last_loss() const { return last_loss_; }
 
@@ -61,7 +69,7 @@ class Journal {
                       {"accuracy", accuracy},
                       {"time_ms", to_ms(std::chrono::duration_cast<nanoseconds>(now - begin_))},
                       {"simulated_ms", nullptr}};
-      *file_ << line.dump() << '\n';
+      write(line);
     }
     constexpr std::chrono::seconds between_remarks{2};
     if (!progress_is_shown() || now - said_ < between_remarks) return;
@@ -70,8 +78,18 @@ class Journal {
                     last_loss_, accuracy * 100));
   }
 
+  void write(const Json& line) {
+    try {
+      *file_ << line.dump() << '\n';
+    } catch (const Error&) {
+      failed_write_ = std::current_exception();
+      throw;
+    }
+  }
+
   const TrainingPlan& plan_;
   std::optional<AtomicFile> file_;
+  std::exception_ptr failed_write_;
   Clock::time_point begin_ = Clock::now(), said_ = begin_;
   double loss_ = 0, last_loss_ = 0;
   int correct_ = 0, samples_ = 0, parts_ = 0;
@@ -129,8 +147,9 @@ TrainingPlan read_plan(const Arguments& arguments) {
   shape.batches = asked_batches(arguments, plan.batches_per_epoch);
   plan.shape = spec.effective(shape);
   require_buildable(plan.shape, spec);
-  plan.rate = models::RateSchedule::parse(arguments.text("lr-schedule", "constant"),
-                                          arguments.real("lr", 0.1, 0));
+  const double rate = arguments.real("lr", 0.1, 0);
+  if (rate == 0) arguments.refuse("lr", *arguments.text("lr"), "must be greater than 0");
+  plan.rate = models::RateSchedule::parse(arguments.text("lr-schedule", "constant"), rate);
   return plan;
 }
 
@@ -188,7 +207,12 @@ TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
   exec::CpuBackend backend(graph, runner, {.workers = plan.threads});
   TrainingResult result;
   result.workers = backend.workers();
-  result.timeline = exec::run(graph, backend);
+  try {
+    result.timeline = exec::run(graph, backend);
+  } catch (const RunError&) {
+    journal.rethrow_failed_write();
+    throw;
+  }
   journal.finish();
   result.last_loss = journal.last_loss();
   std::vector<exec::Tensor> weights;
@@ -196,6 +220,8 @@ TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
   result.trained = {exec::joined_weights(weights), exec::joined_statistics(stages)};
   result.test = exec::evaluate(plan.model, result.trained.weights, result.trained.statistics,
                                plan.data.test, {.threads = result.workers});
+  // The last updates of all stages come after the last loss that the journal saw.
+  require_finite(result.test.loss, fmt::format("the test loss after step {}", plan.shape.batches));
   return result;
 }
 

@@ -51,13 +51,21 @@ models::OptimizerSpec asked_optimizer(const Arguments& arguments) {
 
 int asked_threads(const Arguments& arguments) {
   constexpr int most = 1024;
-  const int threads = arguments.whole("threads", 0, 1, most);
+  return arguments.whole("threads", 0, 1, most);
+}
+
+void warn_of_too_many_threads(int threads, const TaskGraph& graph) {
+  const auto lanes = std::ranges::count_if(graph.lanes(), [](const Lane& lane) {
+    return lane.engine == Engine::compute || lane.engine == Engine::recompute;
+  });
+  const int workers = std::min(threads, static_cast<int>(lanes));
+  constexpr int maths_threads = 1;  // of each worker, whatever the environment says
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  if (cores > 0 && threads > cores) {
-    say(fmt::format("warning: {} worker threads on {} cores; they will wait for each other",
-                    threads, cores));
-  }
-  return threads;
+  if (cores == 0 || workers * maths_threads <= cores + graph.ranks()) return;
+  say(fmt::format(
+      "warning: {} workers x {} maths thread on {} cores for {} ranks; they will wait for each "
+      "other, lower --threads",
+      workers, maths_threads, cores, graph.ranks()));
 }
 
 models::TensorFile tensor_file(const models::Model& model, const TrainedModel& trained) {

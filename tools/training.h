@@ -7,14 +7,18 @@
 #include "models/model.h"
 #include "models/optimizer.h"
 #include "models/safetensors.h"
+#include "schedules/graph.h"
 #include "tools/arguments.h"
 
 namespace unlatch::tools {
 
 /// --optimizer with --weight-decay.
 models::OptimizerSpec asked_optimizer(const Arguments& arguments);
-/// --threads; 0: as many as lanes or cores. More than the cores is said on standard error.
+/// --threads; 0: as many as lanes or cores.
 int asked_threads(const Arguments& arguments);
+/// Says on standard error when the workers that so many threads give for this graph, each with its
+/// maths threads, exceed the cores by more than the ranks.
+void warn_of_too_many_threads(int threads, const TaskGraph& graph);
 
 /// Flat weights and running statistics of a whole model, as train leaves them and eval reads them.
 struct TrainedModel {

@@ -12,6 +12,7 @@
 #include "schedules/error.h"
 #include "schedules/suggest.h"
 #include "tools/command.h"
+#include "tools/machine.h"
 #include "tools/options.h"
 #include "tools/terminal.h"
 
@@ -89,7 +90,9 @@ int guarded(const std::vector<std::string>& words) {
     tools::say_error(error.what());
     return check_failed;
   } catch (const std::bad_alloc&) {
-    tools::say_error("out of memory; ask for fewer stages, micro-batches or batches");
+    tools::say_error(
+        "out of memory; ask for fewer stages, micro-batches or batches, or a smaller model or "
+        "file");
   } catch (const std::exception& error) {
     tools::say_error(error.what());
   }
@@ -100,5 +103,6 @@ int guarded(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   tools::prepare_process();
+  tools::limit_memory();
   return guarded({argv + 1, argv + argc});
 }

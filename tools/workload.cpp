@@ -1,12 +1,11 @@
 #include "tools/workload.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "exec/cpu_backend.h"
 #include "schedules/error.h"
 #include "sim/units.h"
+#include "tools/machine.h"
 #include "tools/model_options.h"
 
 namespace unlatch::tools {
@@ -83,6 +82,7 @@ void require_representable(const Workload& workload) {
         &workload.times.gradient_transfer}) {
     for (const nanoseconds t : *times) slowest = std::max(slowest, static_cast<double>(t.count()));
   }
+  slowest *= std::max(1.0, *std::ranges::max_element(workload.slow));
   const double tasks = 8.0 * workload.shape.stages * workload.shape.all_micro_batches();
   constexpr double most_ns = 9e18;
   require(slowest * tasks < most_ns,
@@ -175,7 +175,14 @@ Shape read_shape(const Arguments& arguments, const std::vector<ScheduleSpec>& sp
   require(all < Edge::max_tasks,
           "--microbatches {} x --batches {} = {} micro-batches; a run has at most {}",
           shape.micro_batches, shape.batches, all, Edge::max_tasks - 1);
-  for (const ScheduleSpec& spec : specs) require_buildable(spec.effective(shape), spec);
+  for (const ScheduleSpec& spec : specs) {
+    require(
+        shape.chunks == 1,
+        "{} runs one stage a rank, but {} stages on {} ranks are {} chunks a rank; leave --ranks "
+        "and --chunks out",
+        spec.method().name, shape.stages, shape.ranks(), shape.chunks);
+    require_buildable(spec.effective(shape), spec);
+  }
   return shape;
 }
 
@@ -218,7 +225,7 @@ void require_buildable(const Shape& shape, const ScheduleSpec& spec) {
   // Peak of `simulate` on 1F1B with one batch of 131072 micro-batches, 8 stages: programs, graph,
   // timeline, and the longer run that finds the steady state. DSP needs 275.
   constexpr std::int64_t bytes_a_task = 450;
-  const std::int64_t machine = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  const std::int64_t machine = memory_bytes();
   require(tasks * bytes_a_task <= machine,
           "{}: {} stages x {} micro-batches x {} batches need at least {} tasks and about {} of "
           "memory, this machine has {}; lower --stages, --microbatches or --batches",

@@ -77,17 +77,18 @@ Metrics metrics(const TaskGraph& graph, const Timeline& timeline,
   all.makespan = makespan(timeline);
   const std::vector<IdleCauses> causes = idle_by_cause(graph, timeline);
   const std::vector<std::vector<TaskId>> tasks = compute_by_rank(graph, timeline);
-  nanoseconds busy{0};
+  double idle_ns = 0;  // of all ranks: 64 bits of nanoseconds may hold the time of one rank only
   for (const Rank r : up_to<Rank>(graph.ranks())) {
     RankMetrics rank = rank_metrics(graph, timeline, tasks[r.value], all.makespan);
     rank.idle_by_cause = causes[r.value];
     all.ranks.push_back(rank);
-    busy += rank.busy;
+    idle_ns += static_cast<double>((all.makespan - rank.busy).count());
     all.longest_span = std::max(all.longest_span, span_of(timeline, tasks[r.value]));
     if (rank.busy > all.ranks[all.bottleneck.value].busy) all.bottleneck = r;
   }
-  const nanoseconds rank_time = graph.ranks() * all.makespan;
-  all.bubble_ratio = ratio(rank_time - busy, rank_time);
+  if (all.makespan > nanoseconds{0}) {
+    all.bubble_ratio = idle_ns / (graph.ranks() * static_cast<double>(all.makespan.count()));
+  }
   all.span_bubble_ratio =
       ratio(all.longest_span - all.ranks[all.bottleneck.value].busy, all.longest_span);
   all.stages = stage_metrics(graph);

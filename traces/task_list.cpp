@@ -6,6 +6,8 @@
 #include <charconv>
 #include <tuple>
 
+#include "schedules/error.h"
+
 namespace unlatch {
 
 std::vector<TaskId> listed_tasks(const TaskGraph& graph, const Timeline& timeline) {
@@ -45,6 +47,17 @@ TaskList task_list(const TaskGraph& graph, const Timeline& timeline, std::string
     list.tasks.push_back(std::move(timed));
   }
   return list;
+}
+
+void require_summable(const TaskList& list) {
+  double sum_ns = 0;
+  for (const TimedTask& task : list.tasks)
+    sum_ns += static_cast<double>(task.span.length().count());
+  constexpr double most_ns = 9e18;
+  require(sum_ns < most_ns,
+          "{}: its tasks last {:.3g} s together, more than the 292 years that can be counted; are "
+          "its times in another unit?",
+          list.source, sum_ns / 1e9);
 }
 
 bool is_compute_kind(std::string_view kind) {

@@ -34,6 +34,9 @@ struct TaskList {
 /// lane name and label (the last two as text).
 TaskList task_list(const TaskGraph& graph, const Timeline& timeline, std::string_view source);
 
+/// Throws Error when the lengths of all tasks together exceed the nanoseconds of 64 bits.
+void require_summable(const TaskList& list);
+
 /// The graph's tasks that are listed in files, in that order.
 std::vector<TaskId> listed_tasks(const TaskGraph& graph, const Timeline& timeline);
 

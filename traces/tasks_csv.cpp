@@ -90,7 +90,7 @@ class Row {
     const std::string_view field = fields_[column];
     double value = 0;
     const auto [end, code] = std::from_chars(field.data(), field.data() + field.size(), value);
-    constexpr double longest_ms = 9e12;  // keeps nanoseconds within 64 bits
+    constexpr double longest_ms = 4e12;  // keeps the difference of two within 64 bits of ns
     if (code != std::errc() || end != field.data() + field.size() ||
         !(std::abs(value) <= longest_ms)) {
       refuse(column, "a number of milliseconds");
@@ -149,6 +149,7 @@ TaskList parse_tasks_csv(std::string_view text, std::string_view source) {
     const std::string_view line = next_line(text);
     if (!line.empty()) list.tasks.push_back(parse_task(Row(line, source, number)));
   }
+  require_summable(list);
   return list;
 }
 

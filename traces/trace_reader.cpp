@@ -51,7 +51,8 @@ class Event {
 
   nanoseconds microseconds(const char* key) const {
     const json& field = at(key);
-    constexpr double longest_us = 9e15;  // keeps nanoseconds within 64 bits
+    // Keeps the nanoseconds from the earliest start to the latest end (start + dur) in 64 bits.
+    constexpr double longest_us = 3e15;
     const double value = field.is_number() ? field.get<double>() : longest_us * 2;
     if (!(std::abs(value) <= longest_us)) refuse(key, "a number of microseconds");
     if (field.is_number_integer()) return nanoseconds(field.get<std::int64_t>() * 1000);
@@ -65,7 +66,10 @@ class Event {
     const auto args = value_.find("args");
     if (args == value_.end() || !args->is_object() || !args->contains(key)) return -1;
     const json& field = (*args)[key];
-    return field.is_number_integer() ? field.get<int>() : -1;
+    if (!field.is_number_integer()) return -1;
+    const auto number = field.get<std::int64_t>();
+    if (number > std::numeric_limits<int>::max()) refuse(key, "a number that fits 32 bits");
+    return number < 0 ? -1 : static_cast<int>(number);
   }
 
   std::string argument_text(const char* key) const {
@@ -273,12 +277,16 @@ TaskList parse_chrome_trace(std::string_view text, std::string_view source) {
           "{}: this is JSON, but not a Chrome trace: it has no list "
           "'traceEvents'",
           source);
-  return collector.finish();
+  TaskList list = collector.finish();
+  require_summable(list);
+  return list;
 }
 
 TaskList read_tasks(const std::string& path) {
   const std::string text = read_text(path);
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+  const std::size_t begin = text.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
+  const std::size_t first = text.find_first_not_of(" \t\r\n", begin);
   require(first != std::string::npos, "{}: the file is empty; it must be a trace or tasks file",
           path);
   const bool is_json = text[first] == '{' || text[first] == '[';

@@ -104,6 +104,15 @@ TEST(StragglerCosts, MultiplyAllComputeOfAStepAndNoTransfer) {
   }
 }
 
+TEST(StragglerCosts, RefuseATaskThatNanosecondsCannotHold) {
+  const StageCosts costs = costs_of({.forward = "1000000s"}, 2);
+  const TaskGraph graph = graph_of("bp", {.stages = 2});
+  const std::string slow = error_of([&] { StragglerCosts(costs, graph, {1, 1e6}, {}, 0, 0); });
+  EXPECT_THAT(slow, AllOf(HasSubstr("1000000000 ms"), HasSubstr("126 years")));
+  const StragglerCosts both(costs, graph, {1, 1e6}, Straggler::parse("random:probability=1"), 0, 0);
+  EXPECT_THAT(error_of([&] { run(graph, both); }), HasSubstr("126 years"));
+}
+
 TEST(StragglerCosts, ShareOneDrawAmongTheTasksOfALocalStep) {
   const StageCosts costs = unit_costs(3);
   const TaskGraph graph = graph_of("dsp", {.stages = 3, .batches = 40});

@@ -122,6 +122,9 @@ TEST(TasksCsv, NamesFileLineAndColumnOfAFault) {
     EXPECT_THAT(message(fmt::format("0F0,F,0,0,0,0,compute,{},1,0,", bad)),
                 ThrowsMessage<Error>(HasSubstr("start_ms is")));
   }
+  // Each fits the nanoseconds of 64 bits, their difference does not.
+  EXPECT_THAT(message("0F0,F,0,0,0,0,compute,-6e12,6e12,0,"),
+              ThrowsMessage<Error>(HasSubstr("start_ms is")));
   EXPECT_THAT(message("0F0,F,0,0,0,0,compute,2,1,0,"), ThrowsMessage<Error>(HasSubstr("end_ms")));
   EXPECT_THAT(message(",F,0,0,0,0,compute,0,1,0,"),
               ThrowsMessage<Error>(HasSubstr("task is empty")));

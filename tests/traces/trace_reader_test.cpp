@@ -167,6 +167,33 @@ TEST(ParseChromeTrace, RefusesWhatIsNoTrace) {
   EXPECT_THROW(parse_chrome_trace(R"({"traceEvents":[{"ts":NaN}]})", "x"), Error);
 }
 
+TEST(ParseChromeTrace, RefusesTimesThatNanosecondsCannotHold) {
+  const auto parsing = [](std::string_view events) {
+    return [events] { parse_chrome_trace(fmt::format("[{}]", events), "x"); };
+  };
+  const auto fails = [](const char* word) { return ThrowsMessage<Error>(HasSubstr(word)); };
+  EXPECT_THAT(parsing(R"({"name":"0F0","ph":"X","pid":1,"tid":1,"ts":8e15,"dur":8e15})"),
+              fails("'ts'"));
+  EXPECT_THAT(parsing(R"({"name":"0F0","ph":"X","pid":1,"tid":1,"ts":0,"dur":8e15})"),
+              fails("'dur'"));
+  std::string many;  // each is short enough, together they are not
+  for (int i = 0; i < 5; ++i) {
+    many += fmt::format(R"({}{{"name":"0F{}","ph":"X","pid":1,"tid":1,"ts":0,"dur":2e15}})",
+                        i == 0 ? "" : ",", i);
+  }
+  EXPECT_THAT(parsing(many), fails("292 years"));
+  EXPECT_THAT(parsing(R"({"name":"0F0","ph":"X","pid":1,"tid":1,"ts":0,"dur":1,)"
+                      R"("args":{"stage":4294967297}})"),
+              fails("'stage'"));
+}
+
+TEST(ReadTasks, ReadsATraceBehindAByteOrderMark) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "t.json") << "\xEF\xBB\xBF"
+                                      R"([{"name":"0F0","ph":"X","pid":1,"tid":1,"ts":0,"dur":1}])";
+  EXPECT_EQ(read_tasks(folder / "t.json").tasks.size(), 1u);
+}
+
 TEST(ReadTasks, NamesAFileThatIsEmptyOrMissing) {
   const TemporaryFolder folder;
   std::ofstream(folder / "empty.json").close();

@@ -1,0 +1,194 @@
+// What people get wrong on the command line and in files, and machines that run full.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "tests/tools/program.h"
+
+namespace unlatch::test {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+
+const std::string mlp = " --model mlp --data digits --stages 2 --schedule bp";
+
+// The only batch has a finite loss; the update after it does not.
+TEST(BadInput, TrainFindsWeightsThatDivergedInTheLastStep) {
+  const Folder folder;
+  const Outcome outcome = folder.run("train --steps 1 --lr 1e30 --save w --trace t.json" + mlp);
+  expect_refused(outcome, 1);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("diverged"), HasSubstr("after step 1")));
+  EXPECT_EQ(folder.files(), 0);
+}
+
+TEST(BadInput, TrainNamesARateOfZero) {
+  const Folder folder;
+  const Outcome outcome = folder.run("train --steps 1 --lr 0.0" + mlp);
+  expect_refused(outcome);
+  EXPECT_THAT(outcome.err, HasSubstr("--lr '0.0': must be greater than 0"));
+}
+
+// A full disk is no failure of the task that was running.
+TEST(BadInput, TrainBlamesTheMetricsFileForAFullDisk) {
+  const Folder folder;
+  const Outcome outcome = folder.run("train --epochs 40 --batch-size 8 --metrics /dev/full" + mlp);
+  expect_refused(outcome);
+  EXPECT_THAT(outcome.err, HasSubstr("error: cannot write '/dev/full'"));
+}
+
+TEST(BadInput, RefusesAModelThatNoMachineHolds) {
+  const Folder folder;
+  for (const char* command : {"train --schedule bp --steps 1", "profile"}) {
+    const Outcome outcome =
+        folder.run(fmt::format("{} --model mlp:hidden=1048576/1048576 --data digits", command));
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("model mlp"), HasSubstr("GiB of memory")));
+  }
+}
+
+// The program waits for the pipe's other end while its limit is read.
+TEST(BadInput, LimitsItsMemorySoThatTheKernelNeedNotKillIt) {
+  const Folder folder;
+  folder.run(
+      "diff pipe pipe & exec 3>pipe; grep 'Max data size' /proc/$!/limits >limit; exec 3>&-; wait "
+      "$!",
+      "mkfifo pipe;");
+  EXPECT_THAT(folder.read("limit"), testing::ContainsRegex("Max data size +[0-9]+ "));
+}
+
+TEST(BadInput, RefusesOneFileForTwoOutputs) {
+  const Folder folder;
+  folder.write("old", "old");
+  for (const std::string& command :
+       {std::string("simulate --schedule bp --trace old --tasks ./old"),
+        "train --steps 1 --metrics x --save x" + mlp,
+        "train --steps 1 --tasks y --save \"$PWD/y\"" + mlp}) {
+    const Outcome outcome = folder.run(command);
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, HasSubstr("both write")) << command;
+  }
+  EXPECT_EQ(folder.read("old"), "old");
+  EXPECT_EQ(folder.files(), 1);
+  EXPECT_EQ(folder.run("simulate --schedule bp --trace /dev/null --tasks /dev/null").code, 0);
+}
+
+TEST(BadInput, NamesTheFlagOfAnOutputWithoutAName) {
+  const Folder folder;
+  for (const char* flag : {"simulate --schedule bp --trace", "simulate --schedule bp --tasks",
+                           "compare --schedule bp --report", "compare --schedule bp --trace-dir",
+                           "profile --model mlp --save"}) {
+    const Outcome outcome = folder.run(fmt::format("{} ''", flag));
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("--"), HasSubstr("must name a file"))) << flag;
+  }
+}
+
+TEST(BadInput, ReadsEveryValueOfASwitch) {
+  const Folder folder;
+  expect_refused(folder.run("simulate --schedule bp --json --json=no"));
+  folder.write("s.json", R"({"schedule":"bp","json":[true,false]})");
+  const Outcome outcome = folder.run("simulate s.json");
+  expect_refused(outcome);
+  EXPECT_THAT(outcome.err, HasSubstr("json: it must be true or false"));
+}
+
+TEST(BadInput, NamesTheScenarioKeyOfAnEmptyList) {
+  const Folder folder;
+  folder.write("s.json", R"({"schedule":"bp","forward":[]})");
+  const Outcome outcome = folder.run("simulate s.json");
+  expect_refused(outcome);
+  EXPECT_THAT(outcome.err, HasSubstr("s.json line 1, forward: the list is empty"));
+}
+
+TEST(BadInput, SuggestsNoScenarioKeyThatIsNone) {
+  const Folder folder;
+  folder.write("s.json", R"({"schedule":"bp","help":true})");
+  const Outcome outcome = folder.run("simulate s.json");
+  expect_refused(outcome);
+  EXPECT_EQ(outcome.err.find("Did you mean"), std::string::npos) << outcome.err;
+}
+
+TEST(BadInput, FindsTheClosestNameInUpperCase) {
+  const Folder folder;
+  EXPECT_THAT(folder.run("simulate --schedule GPIPE").err, HasSubstr("Did you mean 'gpipe'?"));
+}
+
+TEST(BadInput, RefusesStalenessBeyondCounting) {
+  const Folder folder;
+  for (const char* staleness : {"2147483647/0", "2000000000/0", "1000001/1000001/0"}) {
+    const Outcome outcome =
+        folder.run(fmt::format("simulate --schedule dsp:staleness={} --stages {}", staleness,
+                               staleness[7] == '/' ? 3 : 2));
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err,
+                AllOf(HasSubstr("staleness of stage 0"), HasSubstr("at most 1000000")));
+  }
+}
+
+// Every task and the makespan fit the nanoseconds of 64 bits, the time of all ranks does not.
+TEST(BadInput, CountsTheTimeOfAllRanksBeyondSixtyFourBits) {
+  const Folder folder;
+  const std::string bp = "simulate --schedule bp --forward 1000000s ";
+  EXPECT_EQ(folder.run(bp + "--slow 0:20").code, 0);
+  const Outcome slow = folder.run(bp + "--slow 0:900");
+  expect_refused(slow);
+  EXPECT_THAT(slow.err, HasSubstr("longer than 292 years"));
+  const json random = folder.json(bp + "--straggler lognormal:sigma=5");
+  ASSERT_GT(random["makespan_ms"].get<double>(), 2.4e12);  // a quarter of 64 bits
+  EXPECT_GT(random["bubble_ratio"].get<double>(), 0);
+  EXPECT_LT(random["bubble_ratio"].get<double>(), 1);
+}
+
+/// A complete profile of one layer.
+json small_profile() {
+  const json time{{"median", 1.5}, {"lower", 1.0}, {"upper", 2.0}};
+  const json layer{{"name", "linear1"},   {"forward_us", time},     {"forward_only_us", time},
+                   {"backward_us", time}, {"update_us", time},      {"output_bytes", 40},
+                   {"tape_bytes", 256},   {"parameter_bytes", 2600}};
+  const json one{{"batch_size", 16},    {"workers", 1},      {"optimizer", "sgd"},
+                 {"samples", 3},        {"left_out", 0},     {"layers", {layer}},
+                 {"input_us", time},    {"target_us", time}, {"loss_us", time},
+                 {"overhead_us", time}, {"step_us", time}};
+  return {{"model", "mlp"}, {"data", "digits"}, {"sample_bytes", 256}, {"profiles", {one}}};
+}
+
+TEST(BadInput, ReadsNothingFromADamagedProfile) {
+  const Folder folder;
+  const std::string simulate =
+      "simulate --schedule bp --stages 1 --profile p.json --batch-size 16 --json";
+  const json whole = small_profile();
+  const json leaves = whole.flatten();
+  folder.write("p.json", whole.dump());
+  EXPECT_EQ(folder.run(simulate).code, 0);
+  for (const auto& [at, leaf] : leaves.items()) {
+    for (const json& value : {json(-1), json(1e300), json(0.5e-9), json(1LL << 62), json(nullptr),
+                              json::array(), json("x")}) {
+      json damaged = whole;
+      damaged[json::json_pointer(at)] = value;
+      const bool time = at.find("_us/") != std::string::npos;
+      if (value.is_string() && leaf.is_string()) continue;
+      if (time && value == json(0.5e-9)) continue;
+      folder.write("p.json", damaged.dump());
+      const Outcome outcome = folder.run(simulate);
+      SCOPED_TRACE(fmt::format("{} = {}", at, value.dump()));
+      expect_refused(outcome);
+      EXPECT_THAT(outcome.err, HasSubstr(fmt::format("'{}'", at.substr(at.rfind('/') + 1))));
+      EXPECT_EQ(outcome.err.find("json.exception"), std::string::npos) << outcome.err;
+    }
+  }
+}
+
+TEST(BadInput, SaysWhatADamagedProfileLacks) {
+  const Folder folder;
+  for (const char* text : {"", "null", "[]", "3", "{}", "{\"model\":\"mlp\"", "\xff"}) {
+    folder.write("p.json", text);
+    const Outcome outcome = folder.run("simulate --schedule bp --profile p.json --batch-size 16");
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("p.json"), HasSubstr("'unlatch profile' wrote")));
+    EXPECT_EQ(outcome.err.find("json.exception"), std::string::npos) << outcome.err;
+  }
+}
+
+}  // namespace
+}  // namespace unlatch::test
