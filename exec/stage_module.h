@@ -21,8 +21,8 @@ class Workspace {
 
 /// What the last stage's forward finds out about one micro-batch.
 struct Loss {
-  double loss = 0;   ///< mean over the micro-batch
-  int correct = 0;   ///< samples whose largest logit is the label's; 0 for a regression
+  double loss = 0;  ///< mean over the micro-batch
+  int correct = 0;  ///< samples whose largest logit is the label's; 0 for a regression
   int samples = 0;
 };
 

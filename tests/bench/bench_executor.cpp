@@ -100,7 +100,11 @@ void TwoBoundThreads(benchmark::State& state) {
 
 // Interleaved, so that both see the same machine; compare the medians.
 void sizes(benchmark::internal::Benchmark* benchmark) {
-  benchmark->Args({2, 16384})->Args({16, 1024})->MeasureProcessCPUTime()->UseRealTime()->Unit(benchmark::kMillisecond);
+  benchmark->Args({2, 16384})
+      ->Args({16, 1024})
+      ->MeasureProcessCPUTime()
+      ->UseRealTime()
+      ->Unit(benchmark::kMillisecond);
 }
 BENCHMARK(Executor)->Apply(sizes);
 BENCHMARK(TwoBoundThreads)->Apply(sizes);

@@ -179,9 +179,9 @@ TEST(StageRunner, ShrinkingIsALearningRatePerStage) {  // section 14, pitfall 16
   const auto plain = run_chain(ScheduleSpec::parse("fdg").make(shape).build(), problem);
   // Until stages see each other's first updates, the steps differ by beta^(K-1-k).
   EXPECT_NEAR(shrunk.weights_by_update[0][1] - 0.9,
-                   beta * beta * (plain.weights_by_update[0][1] - 0.9), 1e-15);
-  EXPECT_NEAR(shrunk.weights_by_update[1][1] + 0.8,
-                   beta * (plain.weights_by_update[1][1] + 0.8), 1e-15);
+              beta * beta * (plain.weights_by_update[0][1] - 0.9), 1e-15);
+  EXPECT_NEAR(shrunk.weights_by_update[1][1] + 0.8, beta * (plain.weights_by_update[1][1] + 0.8),
+              1e-15);
 }
 
 /// Sleeps before some tasks, differently every time.
