@@ -171,8 +171,9 @@ TEST(O46, FdgForwardsAnotherBatchOnEveryModule) {
 TEST(O46, DrainingLosesNoBatch) {
   const Folder folder;
   for (const char* schedule : {"ddg", "fr", "fdg", "dsp"}) {
-    for (const json& stage : folder.json(fmt::format(
-             "simulate --stages 3 --batches 10 --schedule {}", schedule))["stages_detail"]) {
+    const json simulated =
+        folder.json(fmt::format("simulate --stages 3 --batches 10 --schedule {}", schedule));
+    for (const json& stage : simulated["stages_detail"]) {
       EXPECT_EQ(stage["updates"], 10) << schedule;
     }
   }
