@@ -16,15 +16,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Straggler, ReadsItsKindsAndKeys) {
   const Straggler random = Straggler::parse("random:probability=0.25,factor=2");
   EXPECT_EQ(random.kind, Straggler::Kind::random);

@@ -2,11 +2,13 @@
 // hand.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "schedules/error.h"
 #include "schedules/registry.h"
 #include "schedules/transfers.h"
 #include "sim/simulator.h"
@@ -14,6 +16,16 @@
 #include "sim/steady_state.h"
 
 namespace unlatch::sim {
+
+/// The message of the Error that a call throws, or "no error".
+inline std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
 
 inline nanoseconds ms(double t) { return nanoseconds(std::int64_t(t * 1e6 + 0.5)); }
 

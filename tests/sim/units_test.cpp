@@ -4,7 +4,8 @@
 #include <gmock/gmock.h>
 
 #include <clocale>
-#include <functional>
+
+#include "tests/sim/support.h"
 
 namespace unlatch::sim {
 namespace {
@@ -12,15 +13,6 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Units, ReadDurationsInMillisecondsUnlessAUnitIsGiven) {
   EXPECT_EQ(parse_duration("--forward", "1"), nanoseconds(1'000'000));
