@@ -143,100 +143,17 @@ class ProfiledModel {
   Workspace workspace_;
 };
 
-/// The steps of the first worker, while the others do the same work beside it.
-class Profiler {
- public:
-  Profiler(const models::Model& model, const models::Dataset& data, const ProfileOptions& options)
-      : options_(options), start_(options.workers) {
-    const OneMathsThread one_thread;
-    for (int w = 0; w < options.workers; ++w) {
-      models_.push_back(std::make_unique<ProfiledModel>(model, data, options));
-    }
-  }
-
-  void run() {
-    std::vector<std::jthread> threads;
-    for (int w = 0; w < options_.workers; ++w) threads.emplace_back([this, w] { work(w); });
-    threads.clear();  // joins
-    if (failure_) std::rethrow_exception(failure_);
-  }
-
-  ProfiledModel& first() { return *models_.front(); }
-  std::vector<StepTimes> kept_tape;
-  std::vector<StepTimes> recomputed;
-
- private:
-  void work(int worker) noexcept {
-    use_one_maths_thread();
-    start_.arrive_and_wait();
-    try {
-      if (worker == 0) {
-        measure();
-      } else {
-        for (int step = 0; !done_; ++step) models_[worker]->step(step, false);
-      }
-    } catch (...) {
-      const std::scoped_lock lock(mutex_);
-      if (!failure_) failure_ = std::current_exception();
-    }
-    // A failed worker stops the others; the measurement would mean nothing.
-    if (worker == 0 || failed()) done_ = true;
-  }
-
-  bool failed() {
-    const std::scoped_lock lock(mutex_);
-    return failure_ != nullptr;
-  }
-
-  void measure() {
-    const int steps = options_.warm_up + options_.samples;
-    for (int step = 0; step < 2 * steps && !done_; ++step) {
-      if (options_.cancelled()) throw RunError("profile: cancelled");
-      (step < steps ? kept_tape : recomputed).push_back(first().step(step, step >= steps));
-    }
-  }
-
-  const ProfileOptions& options_;
-  std::vector<std::unique_ptr<ProfiledModel>> models_;
-  std::barrier<> start_;
-  std::atomic<bool> done_ = false;
-  std::mutex mutex_;
-  std::exception_ptr failure_;
-};
-
-/// The median over the steps of whatever `of` reads from one.
+/// Whatever `of` reads from one step, over all of them.
 template <class F>
-Measurement over(const std::vector<StepTimes>& steps, int warm_up, F of) {
+Measurement over(const std::vector<StepTimes>& steps, F of) {
   std::vector<std::int64_t> samples;
+  samples.reserve(steps.size());
   for (const StepTimes& step : steps) samples.push_back(of(step));
-  return measurement_of(samples, warm_up);
+  return measurement_of(std::move(samples));
 }
 
 std::int64_t sum_of(const Laps& laps) {
   return std::accumulate(laps.begin(), laps.end(), nanoseconds(0)).count();
-}
-
-std::vector<LayerCost> layer_costs(const models::Model& model, Profiler& profiler, int warm_up) {
-  const std::vector<std::size_t> tapes = profiler.first().tape_bytes();
-  const auto shapes = model.shapes();
-  std::vector<LayerCost> costs;
-  for (std::size_t j = 0; j < model.layers.size(); ++j) {
-    const auto& kept = profiler.kept_tape;
-    LayerCost cost;
-    cost.name = model.layers[j].name;
-    cost.forward = over(kept, warm_up, [j](const StepTimes& s) { return s.forward[j].count(); });
-    cost.forward_only = over(profiler.recomputed, warm_up,
-                             [j](const StepTimes& s) { return s.forward_only[j].count(); });
-    cost.backward = over(kept, warm_up, [j](const StepTimes& s) { return s.backward[j].count(); });
-    cost.update = over(kept, warm_up, [j](const StepTimes& s) { return s.update[j].count(); });
-    cost.output_bytes = profiler.first().chain().output_bytes(static_cast<int>(j));
-    cost.tape_bytes = tapes[j];
-    cost.parameter_bytes =
-        static_cast<std::size_t>(models::parameter_count(model.layers[j], shapes[j])) *
-        sizeof(float);
-    costs.push_back(std::move(cost));
-  }
-  return costs;
 }
 
 /// The value a quarter, half or three quarters of the way up, between two samples if need be.
@@ -250,37 +167,168 @@ std::int64_t quantile(std::span<const std::int64_t> sorted, double share) {
 
 }  // namespace
 
-Measurement measurement_of(std::span<const std::int64_t> samples_ns, int warm_up) {
-  require(warm_up >= 0 && static_cast<std::size_t>(warm_up) < samples_ns.size(),
-          "profile: {} samples leave none after {} of warm-up; take more", samples_ns.size(),
-          warm_up);
-  std::vector<std::int64_t> sorted(samples_ns.begin() + warm_up, samples_ns.end());
-  std::ranges::sort(sorted);
-  return {quantile(sorted, 0.5), quantile(sorted, 0.25), quantile(sorted, 0.75)};
+Measurement measurement_of(std::vector<std::int64_t> samples_ns) {
+  require(!samples_ns.empty(), "profile: nothing was measured");
+  std::ranges::sort(samples_ns);
+  const std::size_t outer = samples_ns.size() / 10;
+  const auto kept = std::span(samples_ns).subspan(outer, samples_ns.size() - 2 * outer);
+  const std::int64_t sum = std::accumulate(kept.begin(), kept.end(), std::int64_t{0});
+  return {.mean_ns = std::llround(static_cast<double>(sum) / static_cast<double>(kept.size())),
+          .median_ns = quantile(samples_ns, 0.5),
+          .lower_ns = quantile(samples_ns, 0.25),
+          .upper_ns = quantile(samples_ns, 0.75)};
 }
+
+/// The threads of a burst: either `workers` of them at once, the first of which is measured, or two
+/// that take turns and are both measured.
+class LayerProfiler::Bursts {
+ public:
+  Bursts(const models::Model& model, const models::Dataset& data, ProfileOptions options)
+      : model_(model), options_(std::move(options)), turns_(options_.workers == 1 ? 2 : 1) {
+    const OneMathsThread one_thread;
+    for (int w = 0; w < std::max(options_.workers, turns_); ++w) {
+      models_.push_back(std::make_unique<ProfiledModel>(model, data, options_));
+    }
+  }
+
+  bool wants_more() const {
+    return samples() < options_.samples || measured_ < options_.least_time;
+  }
+
+  void run() {
+    const bool by_number = options_.least_time == nanoseconds(0);
+    burst_ = by_number ? std::min(options_.burst, options_.samples - samples()) : options_.burst;
+    turn_ = 0;
+    std::vector<std::jthread> threads;
+    std::barrier start(static_cast<std::ptrdiff_t>(models_.size()));
+    for (int w = 0; w < static_cast<int>(models_.size()); ++w) {
+      threads.emplace_back([this, w, &start] {
+        use_one_maths_thread();
+        start.arrive_and_wait();
+        work(w);
+      });
+    }
+    threads.clear();  // joins
+    if (failure_) std::rethrow_exception(failure_);
+    ++bursts_;
+  }
+
+  LayerProfile profile() const {
+    return {.model = model_.name,
+            .optimizer = options_.optimizer.name,
+            .micro_batch_size = options_.micro_batch_size,
+            .workers = options_.workers,
+            .samples = samples(),
+            .left_out = bursts_ * options_.warm_up,
+            .layers = layer_costs(),
+            .input = over(kept_tape_, [](const StepTimes& s) { return s.input; }),
+            .target = over(kept_tape_, [](const StepTimes& s) { return s.target; }),
+            .loss = over(kept_tape_, [](const StepTimes& s) { return s.loss; }),
+            .overhead = over(kept_tape_,
+                             [](const StepTimes& s) { return s.forward_call - sum_of(s.forward); }),
+            .step = over(kept_tape_, [](const StepTimes& s) { return s.step; })};
+  }
+
+ private:
+  int samples() const { return static_cast<int>(kept_tape_.size()); }
+  /// Steps that keep their tape, then as many that recompute it.
+  int steps() const { return 2 * (options_.warm_up + burst_); }
+
+  void work(int worker) noexcept {
+    try {
+      if (worker < turns_) {
+        for (int step = worker; step < steps() && my_turn(step); step += turns_) {
+          if (options_.cancelled()) throw RunError("profile: cancelled");
+          take(step, models_[worker]->step(step, step >= steps() / 2));
+          give_turn(step + 1);
+        }
+      } else {
+        for (int step = 0; turn_ < steps(); ++step) models_[worker]->step(step, false);
+      }
+    } catch (...) {
+      {
+        const std::scoped_lock lock(mutex_);
+        if (!failure_) failure_ = std::current_exception();
+      }
+      give_turn(steps());  // stops the others; the measurement would mean nothing
+    }
+  }
+
+  /// Waits; false when the burst was stopped.
+  bool my_turn(int step) {
+    int turn = turn_;
+    for (; turn < step; turn = turn_) turn_.wait(turn);
+    return turn == step;
+  }
+
+  void give_turn(int step) {
+    turn_ = step;
+    turn_.notify_all();
+  }
+
+  void take(int step, StepTimes times) {
+    const int half = steps() / 2;
+    if (step % half < options_.warm_up) return;
+    if (step < half) measured_ += nanoseconds(times.step);
+    (step < half ? kept_tape_ : recomputed_).push_back(std::move(times));
+  }
+
+  std::vector<LayerCost> layer_costs() const {
+    const std::vector<std::size_t> tapes = models_.front()->tape_bytes();
+    const auto shapes = model_.shapes();
+    std::vector<LayerCost> costs;
+    for (std::size_t j = 0; j < model_.layers.size(); ++j) {
+      LayerCost cost;
+      cost.name = model_.layers[j].name;
+      cost.forward = over(kept_tape_, [j](const StepTimes& s) { return s.forward[j].count(); });
+      cost.forward_only =
+          over(recomputed_, [j](const StepTimes& s) { return s.forward_only[j].count(); });
+      cost.backward = over(kept_tape_, [j](const StepTimes& s) { return s.backward[j].count(); });
+      cost.update = over(kept_tape_, [j](const StepTimes& s) { return s.update[j].count(); });
+      cost.output_bytes = models_.front()->chain().output_bytes(static_cast<int>(j));
+      cost.tape_bytes = tapes[j];
+      cost.parameter_bytes =
+          static_cast<std::size_t>(models::parameter_count(model_.layers[j], shapes[j])) *
+          sizeof(float);
+      costs.push_back(std::move(cost));
+    }
+    return costs;
+  }
+
+  const models::Model& model_;
+  const ProfileOptions options_;
+  const int turns_;  ///< threads that are measured
+  std::vector<std::unique_ptr<ProfiledModel>> models_;
+  std::vector<StepTimes> kept_tape_, recomputed_;
+  nanoseconds measured_{0};
+  int bursts_ = 0;
+  int burst_ = 0;              ///< samples of the burst under way
+  std::atomic<int> turn_ = 0;  ///< its step; whoever has the turn may write the samples
+  std::mutex mutex_;
+  std::exception_ptr failure_;
+};
+
+LayerProfiler::LayerProfiler(const models::Model& model, const models::Dataset& data,
+                             ProfileOptions options) {
+  require(
+      options.samples >= 1 && options.burst >= 1 && options.warm_up >= 0 && options.workers >= 1,
+      "profile: needs at least 1 sample, 1 in a burst, 0 warm-up steps and 1 worker, not {}, "
+      "{}, {} and {}",
+      options.samples, options.burst, options.warm_up, options.workers);
+  bursts_ = std::make_unique<Bursts>(model, data, std::move(options));
+}
+
+LayerProfiler::~LayerProfiler() = default;
+
+bool LayerProfiler::wants_more() const { return bursts_->wants_more(); }
+void LayerProfiler::measure() { bursts_->run(); }
+LayerProfile LayerProfiler::profile() const { return bursts_->profile(); }
 
 LayerProfile profile_layers(const models::Model& model, const models::Dataset& data,
                             const ProfileOptions& options) {
-  require(options.samples >= 1 && options.warm_up >= 0 && options.workers >= 1,
-          "profile: needs at least 1 sample, 0 warm-up steps and 1 worker, not {}, {} and {}",
-          options.samples, options.warm_up, options.workers);
-  Profiler profiler(model, data, options);
-  profiler.run();
-  const auto& kept = profiler.kept_tape;
-  const int warm_up = options.warm_up;
-  return {.model = model.name,
-          .optimizer = options.optimizer.name,
-          .micro_batch_size = options.micro_batch_size,
-          .workers = options.workers,
-          .samples = options.samples,
-          .left_out = warm_up,
-          .layers = layer_costs(model, profiler, warm_up),
-          .input = over(kept, warm_up, [](const StepTimes& s) { return s.input; }),
-          .target = over(kept, warm_up, [](const StepTimes& s) { return s.target; }),
-          .loss = over(kept, warm_up, [](const StepTimes& s) { return s.loss; }),
-          .overhead = over(kept, warm_up,
-                           [](const StepTimes& s) { return s.forward_call - sum_of(s.forward); }),
-          .step = over(kept, warm_up, [](const StepTimes& s) { return s.step; })};
+  LayerProfiler profiler(model, data, options);
+  while (profiler.wants_more()) profiler.measure();
+  return profiler.profile();
 }
 
 }  // namespace unlatch::exec

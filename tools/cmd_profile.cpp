@@ -1,7 +1,10 @@
 // unlatch profile: what each layer of a model costs on this machine.
 #include <algorithm>
+#include <chrono>
+#include <memory>
 #include <thread>
 
+#include "exec/handover.h"
 #include "models/dataset.h"
 #include "schedules/error.h"
 #include "sim/units.h"
@@ -36,7 +39,7 @@ std::vector<int> usual_workers() {
 }
 
 std::string ms(const exec::Measurement& time) {
-  return format_number(static_cast<double>(time.median_ns) / 1e6);
+  return format_number(static_cast<double>(time.mean_ns) / 1e6);
 }
 
 std::string to_text(const exec::LayerProfile& profile) {
@@ -49,7 +52,7 @@ std::string to_text(const exec::LayerProfile& profile) {
                sim::format_size(static_cast<std::int64_t>(layer.parameter_bytes))});
   }
   return fmt::format(
-      "batch size {}, {} worker{}: medians of {} steps, the first {} left out\n{}"
+      "batch size {}, {} worker{}: means of {} steps, {} more left out\n{}"
       "input {} ms, target {} ms, loss {} ms, overhead of a call {} ms, whole step {} ms\n\n",
       profile.micro_batch_size, profile.workers, profile.workers == 1 ? "" : "s", profile.samples,
       profile.left_out, table.text(), ms(profile.input), ms(profile.target), ms(profile.loss),
@@ -59,11 +62,27 @@ std::string to_text(const exec::LayerProfile& profile) {
 exec::ProfileOptions asked_options(const Arguments& arguments) {
   exec::ProfileOptions options;
   constexpr int most = 100'000;
-  options.samples = arguments.whole("samples", 20, 1, most);
-  options.warm_up = arguments.whole("warm-up", 3, 0, most);
+  if (arguments.has("samples")) {
+    options.samples = arguments.whole("samples", 20, 1, most);
+  } else {
+    options.least_time = std::chrono::seconds(1);
+  }
+  options.warm_up = arguments.whole("warm-up", 2, 0, most);
   options.optimizer = asked_optimizer(arguments);
   options.seed = arguments.seed();
   return options;
+}
+
+/// Round by round, so that every measurement sees the machine's good and bad seconds alike.
+void measure(std::vector<std::unique_ptr<exec::LayerProfiler>>& profilers) {
+  for (bool more = true; more;) {
+    more = false;
+    for (auto& profiler : profilers) {
+      if (!profiler->wants_more()) continue;
+      profiler->measure();
+      more = true;
+    }
+  }
 }
 
 int run(const Arguments& arguments) {
@@ -80,15 +99,18 @@ int run(const Arguments& arguments) {
   ProfileFile file{.model = *arguments.text("model"),
                    .data = arguments.text("data", "digits"),
                    .sample_bytes = model.input.elements() * std::int64_t{sizeof(float)},
+                   .handover_ns_per_byte = exec::handover_ns_per_byte(),
                    .profiles = {}};
+  std::vector<std::unique_ptr<exec::LayerProfiler>> profilers;
   for (const int size : sizes) {
     for (const int count : workers) {
       options.micro_batch_size = size;
       options.workers = count;
-      if (progress_is_shown()) say(fmt::format("batch size {}, {} workers", size, count));
-      file.profiles.push_back(exec::profile_layers(model, data.train, options));
+      profilers.push_back(std::make_unique<exec::LayerProfiler>(model, data.train, options));
     }
   }
+  measure(profilers);
+  for (const auto& profiler : profilers) file.profiles.push_back(profiler->profile());
   if (out) {
     *out << to_json(file).dump(1) << '\n';
     out->commit();
@@ -97,6 +119,8 @@ int run(const Arguments& arguments) {
     print_json(to_json(file));
   } else {
     for (const exec::LayerProfile& profile : file.profiles) print(to_text(profile));
+    print(fmt::format("hand-over to another core {} ms a MiB\n",
+                      format_number(file.handover_ns_per_byte * (1 << 20) / 1e6)));
   }
   return 0;
 }
@@ -115,8 +139,8 @@ Command profile_command() {
                        {"seed", "N", "Seed (0)"}}},
                      {"Measuring",
                       {{"workers", "W[,W...]", "Threads that work at once (1 and all cores)"},
-                       {"samples", "N", "Steps behind every median (20)"},
-                       {"warm-up", "N", "Steps left out before them (3); 0 keeps all"}}},
+                       {"samples", "N", "Steps behind every mean (20 or more, 1 s of them)"},
+                       {"warm-up", "N", "Steps left out before every 10 of them (2)"}}},
                      {"Output", {{"save", "FILE.json", "Write the profile for --profile"}}}},
           .run = run};
 }

@@ -13,15 +13,16 @@ using exec::LayerProfile;
 using exec::Measurement;
 
 /// A profile as plain numbers, so that two of them can be mixed.
-PieceCosts numbers_of(const LayerProfile& profile, std::int64_t sample_bytes) {
+PieceCosts numbers_of(const ProfileFile& file, const LayerProfile& profile) {
   PieceCosts piece;
-  const auto ns = [](const Measurement& time) { return static_cast<double>(time.median_ns); };
+  const auto ns = [](const Measurement& time) { return static_cast<double>(time.mean_ns); };
   for (const exec::LayerCost& layer : profile.layers) {
     piece.forward.push_back(ns(layer.forward));
     piece.forward_only.push_back(ns(layer.forward_only));
     piece.backward.push_back(ns(layer.backward));
     piece.update.push_back(ns(layer.update));
     piece.output_bytes.push_back(static_cast<double>(layer.output_bytes));
+    piece.handover.push_back(piece.output_bytes.back() * file.handover_ns_per_byte);
     piece.tape_bytes.push_back(static_cast<double>(layer.tape_bytes));
     piece.parameter_bytes.push_back(static_cast<double>(layer.parameter_bytes));
   }
@@ -29,7 +30,7 @@ PieceCosts numbers_of(const LayerProfile& profile, std::int64_t sample_bytes) {
   piece.target = ns(profile.target);
   piece.loss = ns(profile.loss);
   piece.overhead = ns(profile.overhead);
-  piece.input_bytes = static_cast<double>(sample_bytes * profile.micro_batch_size);
+  piece.input_bytes = static_cast<double>(file.sample_bytes * profile.micro_batch_size);
   piece.optimizer_state = profile.optimizer != "sgd";
   return piece;
 }
@@ -45,6 +46,7 @@ PieceCosts mixed(PieceCosts a, const PieceCosts& b, double share) {
   mix_all(a.backward, b.backward);
   mix_all(a.update, b.update);
   mix_all(a.output_bytes, b.output_bytes);
+  mix_all(a.handover, b.handover);
   mix_all(a.tape_bytes, b.tape_bytes);
   mix_all(a.parameter_bytes, b.parameter_bytes);
   mix(a.input, b.input);
@@ -72,7 +74,7 @@ Place place_of(const std::set<int>& measured, double wanted) {
 PieceCosts measured_at(const ProfileFile& file, int size, int workers) {
   for (const LayerProfile& profile : file.profiles) {
     if (profile.micro_batch_size == size && profile.workers == workers) {
-      return numbers_of(profile, file.sample_bytes);
+      return numbers_of(file, profile);
     }
   }
   fail("the profile of {} has no measurement of batch size {} with {} workers", file.model, size,
@@ -126,11 +128,14 @@ sim::StageTimes stage_times_of(const PieceCosts& piece,
   for (std::size_t k = 0; k < ranges.size(); ++k) {
     const models::StageRange& range = ranges[k];
     const bool last = k + 1 == ranges.size();
-    const double ends = (k == 0 ? piece.input : 0) + (last ? piece.target + piece.loss : 0);
+    const double input =
+        k == 0 ? piece.input : piece.handover[static_cast<std::size_t>(range.first - 1)];
+    const double loss = last ? piece.target + piece.loss : 0;
+    const double gradient = last ? 0 : piece.handover[static_cast<std::size_t>(range.last)];
     const auto& kept = replays[k] ? piece.forward_only : piece.forward;
-    times.forward.push_back(whole(sum(kept, range) + piece.overhead + ends));
+    times.forward.push_back(whole(sum(kept, range) + piece.overhead + input + loss));
     times.recompute.push_back(whole(sum(piece.forward, range) + piece.overhead));
-    times.backward.push_back(whole(sum(piece.backward, range) + piece.overhead));
+    times.backward.push_back(whole(sum(piece.backward, range) + piece.overhead + gradient));
     times.backward_input.push_back(times.backward.back() / 2);
     times.backward_weight.push_back(times.backward.back() - times.backward_input.back());
     times.update.push_back(whole(sum(piece.update, range)));

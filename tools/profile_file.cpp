@@ -9,9 +9,11 @@ namespace unlatch::tools {
 namespace {
 
 constexpr double ns_per_us = 1e3;
+constexpr double bytes_per_mib = 1 << 20;
 
 Json time_json(const exec::Measurement& time) {
-  return {{"median", static_cast<double>(time.median_ns) / ns_per_us},
+  return {{"mean", static_cast<double>(time.mean_ns) / ns_per_us},
+          {"median", static_cast<double>(time.median_ns) / ns_per_us},
           {"lower", static_cast<double>(time.lower_ns) / ns_per_us},
           {"upper", static_cast<double>(time.upper_ns) / ns_per_us}};
 }
@@ -46,17 +48,27 @@ const Json& read_list(const Json& json, const char* key) {
   return value;
 }
 
+double read_us(const Json& json, const char* key) {
+  const Json& value = field(json, key);
+  const double us = value.is_number() ? value.get<double>() : -1;
+  constexpr double most_us = 1e12;
+  require(us >= 0 && us < most_us, "'{}' is {}, it must be a time >= 0", key, value.dump());
+  return us;
+}
+
 exec::Measurement read_time(const Json& json, const char* key) {
   const Json& time = field(json, key);
   const auto ns = [&](const char* part) {
-    const Json& value = field(time, part);
-    const double us = value.is_number() ? value.get<double>() : -1;
-    constexpr double most_us = 1e12;
-    require(us >= 0 && us < most_us, "'{}' of '{}' is {}, it must be a time >= 0", part, key,
-            value.dump());
-    return static_cast<std::int64_t>(us * ns_per_us + 0.5);
+    try {
+      return static_cast<std::int64_t>(read_us(time, part) * ns_per_us + 0.5);
+    } catch (const Error& wrong) {
+      fail("'{}': {}", key, wrong.what());
+    }
   };
-  return {.median_ns = ns("median"), .lower_ns = ns("lower"), .upper_ns = ns("upper")};
+  return {.mean_ns = ns("mean"),
+          .median_ns = ns("median"),
+          .lower_ns = ns("lower"),
+          .upper_ns = ns("upper")};
 }
 
 Json to_json(const exec::LayerCost& layer) {
@@ -115,10 +127,12 @@ exec::LayerProfile read_one(const Json& json, const std::string& model) {
 }
 
 ProfileFile read_document(const Json& json) {
-  ProfileFile file{.model = read_name(json, "model"),
-                   .data = read_name(json, "data"),
-                   .sample_bytes = read_whole<std::int64_t>(json, "sample_bytes", 1),
-                   .profiles = {}};
+  ProfileFile file{
+      .model = read_name(json, "model"),
+      .data = read_name(json, "data"),
+      .sample_bytes = read_whole<std::int64_t>(json, "sample_bytes", 1),
+      .handover_ns_per_byte = read_us(json, "handover_us_per_mib") * ns_per_us / bytes_per_mib,
+      .profiles = {}};
   for (const Json& profile : read_list(json, "profiles")) {
     file.profiles.push_back(read_one(profile, file.model));
     require(file.profiles.back().layers.size() == file.profiles.front().layers.size(),
@@ -133,6 +147,7 @@ Json to_json(const ProfileFile& file) {
   Json json{{"model", file.model},
             {"data", file.data},
             {"sample_bytes", file.sample_bytes},
+            {"handover_us_per_mib", file.handover_ns_per_byte * bytes_per_mib / ns_per_us},
             {"profiles", Json::array()}};
   for (const exec::LayerProfile& profile : file.profiles) {
     json["profiles"].push_back(to_json(profile));

@@ -9,15 +9,14 @@
 namespace unlatch::exec {
 namespace {
 
-// Case O36: the first step costs nine times the others.
-TEST(LayerProfile, LeavesTheWarmUpOutOfTheMedian) {
-  const std::vector<std::int64_t> samples{900, 101, 99, 100, 102, 98};
-  EXPECT_EQ(measurement_of(samples, 1).median_ns, 100);
-  EXPECT_EQ(measurement_of(samples, 1).lower_ns, 99);
-  EXPECT_EQ(measurement_of(samples, 1).upper_ns, 101);
-  EXPECT_EQ(measurement_of(samples, 0).median_ns, 101) << "all kept: 100.5, rounded";
-  EXPECT_THROW(measurement_of(samples, 6), Error);
-  EXPECT_THROW(measurement_of(samples, -1), Error);
+TEST(LayerProfile, MeanLeavesTheOuterTenthsOut) {
+  const Measurement few = measurement_of({101, 99, 100, 102, 98, 103});
+  EXPECT_EQ(few.mean_ns, 101) << "100.5, rounded; nothing to leave out";
+  EXPECT_EQ(few.median_ns, 101);
+  EXPECT_EQ(few.lower_ns, 99);
+  EXPECT_EQ(few.upper_ns, 102);
+  EXPECT_EQ(measurement_of({1, 10, 10, 10, 10, 20, 20, 20, 20, 9000}).mean_ns, 15);
+  EXPECT_THROW(measurement_of({}), Error);
 }
 
 models::Dataset images() {
@@ -31,7 +30,7 @@ TEST(LayerProfile, HoldsEveryLayerWithItsSizes) {
   const LayerProfile profile = profile_layers(
       model, images(), {.micro_batch_size = 4, .samples = 3, .warm_up = 1, .workers = 2});
   EXPECT_EQ(profile.samples, 3);
-  EXPECT_EQ(profile.left_out, 1);
+  EXPECT_EQ(profile.left_out, 1) << "one burst";
   EXPECT_EQ(profile.workers, 2);
   ASSERT_EQ(profile.layers.size(), model.layers.size());
   const auto shapes = model.shapes();
@@ -53,6 +52,26 @@ TEST(LayerProfile, HoldsEveryLayerWithItsSizes) {
   EXPECT_GT(profile.step.median_ns, profile.layers[0].forward.median_ns);
   EXPECT_EQ(profile.layers[6].tape_bytes, 0U) << "an average needs nothing to go back";
   EXPECT_EQ(profile.layers[7].tape_bytes, 16U * 4 * 4);
+}
+
+// Case O36: what the first step costs on top (pages, caches, clocks) is in no sample.
+TEST(LayerProfile, LeavesTheWarmUpOfEveryBurstOut) {
+  const models::Model model = small_network();
+  const models::Dataset data = images();
+  LayerProfiler profiler(model, data,
+                         {.micro_batch_size = 4, .samples = 5, .burst = 3, .warm_up = 2});
+  int bursts = 0;
+  for (; profiler.wants_more(); ++bursts) profiler.measure();
+  EXPECT_EQ(bursts, 2);
+  EXPECT_EQ(profiler.profile().samples, 5);
+  EXPECT_EQ(profiler.profile().left_out, 4);
+}
+
+TEST(LayerProfile, GoesOnUntilTheSamplesTakeTheTimeAskedFor) {
+  const LayerProfile profile = profile_layers(
+      small_network(), images(),
+      {.micro_batch_size = 4, .samples = 1, .least_time = std::chrono::milliseconds(20)});
+  EXPECT_GT(profile.samples, 10) << "one burst of this small network takes far less";
 }
 
 TEST(LayerProfile, StopsWhenCancelled) {

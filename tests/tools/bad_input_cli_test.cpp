@@ -142,7 +142,7 @@ TEST(BadInput, CountsTheTimeOfAllRanksBeyondSixtyFourBits) {
 
 /// A complete profile of one layer.
 json small_profile() {
-  const json time{{"median", 1.5}, {"lower", 1.0}, {"upper", 2.0}};
+  const json time{{"mean", 1.5}, {"median", 1.5}, {"lower", 1.0}, {"upper", 2.0}};
   const json layer{{"name", "linear1"},   {"forward_us", time},     {"forward_only_us", time},
                    {"backward_us", time}, {"update_us", time},      {"output_bytes", 40},
                    {"tape_bytes", 256},   {"parameter_bytes", 2600}};
@@ -150,7 +150,11 @@ json small_profile() {
                  {"samples", 3},        {"left_out", 0},     {"layers", {layer}},
                  {"input_us", time},    {"target_us", time}, {"loss_us", time},
                  {"overhead_us", time}, {"step_us", time}};
-  return {{"model", "mlp"}, {"data", "digits"}, {"sample_bytes", 256}, {"profiles", {one}}};
+  return {{"model", "mlp"},
+          {"data", "digits"},
+          {"sample_bytes", 256},
+          {"handover_us_per_mib", 150.5},
+          {"profiles", {one}}};
 }
 
 TEST(BadInput, ReadsNothingFromADamagedProfile) {
@@ -166,7 +170,8 @@ TEST(BadInput, ReadsNothingFromADamagedProfile) {
                               json::array(), json("x")}) {
       json damaged = whole;
       damaged[json::json_pointer(at)] = value;
-      const bool time = at.find("_us/") != std::string::npos;
+      const bool time =
+          at.find("_us/") != std::string::npos || at.find("_us_") != std::string::npos;
       if (value.is_string() && leaf.is_string()) continue;
       if (time && value == json(0.5e-9)) continue;
       folder.write("p.json", damaged.dump());

@@ -134,5 +134,21 @@ TEST(Profile, MeasuresWhatSimulateReads) {
   EXPECT_GT(train["predicted"]["batch_period_ms"].get<double>(), 0);
 }
 
+// A tensor that another core wrote costs its reader more, forwards and backwards.
+TEST(Profile, HandOverIsChargedAtTheCuts) {
+  const Folder folder;
+  json profile = folder.json("profile --batch-size 32 --samples 2 --workers 1 --save p.json" + mlp);
+  const auto simulated = [&](double us_per_mib) {
+    profile["handover_us_per_mib"] = us_per_mib;
+    folder.write("p.json", profile.dump());
+    return folder.json(
+        "simulate --schedule bp --profile p.json --stages 2 --partition 2/3 --batch-size 32");
+  };
+  const double cut_mib =
+      profile["profiles"][0]["layers"][1]["output_bytes"].get<double>() / (1 << 20);
+  const double free = simulated(0)["makespan_ms"].get<double>();
+  EXPECT_NEAR(simulated(1e6)["makespan_ms"].get<double>() - free, 2 * cut_mib * 1e3, 1e-4);
+}
+
 }  // namespace
 }  // namespace unlatch::test
