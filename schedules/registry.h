@@ -55,6 +55,14 @@ struct Locks {
   bool forward = false, backward = false, update = false;
 };
 
+/// No limit on the stages of a rank.
+inline constexpr int many_chunks = 1 << 20;
+
+/// Stages a rank: what a method takes when nobody says, and what it can run.
+struct Chunks {
+  int usual = 1, least = 1, most = 1;
+};
+
 struct Method {
   std::string_view name;
   std::string_view title;   ///< "Diversely stale parameters"
@@ -62,8 +70,9 @@ struct Method {
   Locks breaks;
   bool synchronous = true;
   bool uses_micro_batches = false;  ///< else a batch runs in one piece, whatever M was asked
-  std::string_view staleness;       ///< formula of the forward staleness of stage k
-  std::string_view memory;          ///< formula of what rank k keeps
+  Chunks chunks = {};
+  std::string_view staleness;  ///< formula of the forward staleness of stage k
+  std::string_view memory;     ///< formula of what rank k keeps
   std::vector<Key> keys;
   /// Fills defaults that depend on the shape and checks combinations; throws Error.
   std::function<void(const Shape&, Options&)> resolve;
@@ -85,7 +94,8 @@ class ScheduleSpec {
   const Method& method() const { return *method_; }
   /// The shape it really runs: micro_batches is 1 for a method without micro-batches.
   Shape effective(Shape shape) const;
-  /// Every key with its resolved value for this shape.
+  /// Every key with its resolved value for this shape. Throws Error for a shape that the method
+  /// cannot run.
   Options options(const Shape& shape) const;
   /// The programs; Schedule::build() makes the graph. Takes the effective shape itself.
   Schedule make(const Shape& shape) const;

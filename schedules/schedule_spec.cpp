@@ -83,6 +83,16 @@ OptionValue parse_value(const Method& method, const Key& key, std::string_view t
        suggest(text, key.words), words);
 }
 
+void require_chunks(const Method& method, const Shape& shape) {
+  const Chunks& chunks = method.chunks;
+  require(shape.chunks >= chunks.least && shape.chunks <= chunks.most,
+          "{} runs {} a rank, but {} stages on {} ranks are {} a rank", method.name,
+          chunks.least == chunks.most  ? fmt::format("{} stage(s)", chunks.least)
+          : chunks.most == many_chunks ? fmt::format("{} stages or more", chunks.least)
+                                       : fmt::format("{} to {} stages", chunks.least, chunks.most),
+          shape.stages, shape.ranks(), shape.chunks);
+}
+
 }  // namespace
 
 void Options::set(std::string key, OptionValue value) {
@@ -160,6 +170,7 @@ Options ScheduleSpec::options(const Shape& shape) const {
       values.set(std::string(key.name), std::string(key.words.front()));
     }
   }
+  require_chunks(*method_, shape);
   if (method_->resolve) method_->resolve(effective(shape), values);
   return values;
 }

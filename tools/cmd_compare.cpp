@@ -137,22 +137,30 @@ std::string settings_text(const Arguments& arguments, const Command& command) {
   return text;
 }
 
-void print_text(const Workload& workload, const Table& table) {
-  print(fmt::format("{} stages on {} ranks, {} micro-batches a batch, {} batches; best first\n\n{}",
-                    workload.shape.stages, workload.shape.ranks(), workload.shape.micro_batches,
-                    workload.shape.batches, table.text()));
+void print_text(const std::vector<Workload>& workloads, const Table& table) {
+  const Shape& shape = workloads.front().shape;
+  const bool one_shape = std::ranges::all_of(
+      workloads, [&](const Workload& workload) { return workload.shape == shape; });
+  // Schedules of several stages a rank may differ in one of the two.
+  const std::string stages =
+      one_shape ? fmt::format("{} stages on {} ranks, ", shape.stages, shape.ranks()) : "";
+  print(fmt::format("{}{} micro-batches a batch, {} batches; best first\n\n{}", stages,
+                    shape.micro_batches, shape.batches, table.text()));
 }
 
 int run(const Arguments& arguments) {
   const std::vector<ScheduleSpec> specs = asked_schedules(arguments, 0);
   arguments.require_outputs({"report", "trace-dir"});
   const Wishes wishes = read_wishes(arguments);
-  const Workload workload = read_workload(arguments, specs);
+  std::vector<Workload> workloads;  // all read before the first is simulated
+  for (const ScheduleSpec& spec : specs) {
+    workloads.push_back(read_workload(arguments, spec, all_synchronous(specs)));
+  }
   std::vector<Entry> entries;
   for (const ScheduleSpec& spec : specs) {
     if (progress_is_shown()) say(fmt::format("simulating {}", spec.text()));
     const int place = static_cast<int>(entries.size()) + 1;
-    entries.push_back(entry_of(simulate(spec, workload), wishes, place));
+    entries.push_back(entry_of(simulate(spec, workloads[entries.size()]), wishes, place));
   }
   rank(entries);
   Table table = empty_table();
@@ -167,7 +175,7 @@ int run(const Arguments& arguments) {
   if (const auto path = arguments.text("report")) {
     write_report(*path, settings_text(arguments, compare_command()), table, drawn);
   }
-  wishes.json ? print_json({{"schedules", all}}) : print_text(workload, table);
+  wishes.json ? print_json({{"schedules", all}}) : print_text(workloads, table);
   require(!entries.front().excess, "no schedule fits the memory limit: {}: {}",
           entries.front().cells[1], entries.front().excess ? entries.front().excess->text() : "");
   return 0;

@@ -28,8 +28,8 @@ void read_data(const Arguments& arguments, exec::ChainProblem& problem) {
 Shape read_chain_shape(const Arguments& arguments, const ScheduleSpec& spec,
                        const exec::ChainProblem& problem) {
   Shape shape;
-  shape.stages = arguments.whole("stages", static_cast<int>(problem.weights.size()), 1,
-                                 static_cast<int>(problem.weights.size()));
+  read_stages(arguments, spec.method().chunks.usual, static_cast<int>(problem.weights.size()),
+              shape);
   shape.micro_batches = arguments.whole("microbatches", 1);
   require(shape.micro_batches == 1 || spec.method().uses_micro_batches,
           "--microbatches {}: {} runs a batch in one piece, and a piece of the scalar chain is one "
@@ -127,6 +127,8 @@ Command numerics_command() {
       .groups = {{"Schedule",
                   {{"schedule", "SPEC", "NAME[:key=value[,key=value...]]", Flag::Kind::repeated},
                    {"stages", "S", "Stages (one a weight)"},
+                   {"ranks", "P", "Ranks of the pipeline: stages / chunks"},
+                   {"chunks", "V", "Stages a rank (the schedule's usual number)"},
                    {"microbatches", "M", "Micro-batches a batch (1)"},
                    {"batches", "N", "Batches (12), x(n) = sin(n+1) and y(n) = 0.5 cos(n)"},
                    {"drain", "yes|no", "Apply every batch on every stage (yes), or stop early"},

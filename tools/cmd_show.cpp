@@ -40,7 +40,7 @@ ScheduleSpec asked_schedule(const Arguments& arguments) {
 
 int run(const Arguments& arguments) {
   const ScheduleSpec spec = asked_schedule(arguments);
-  const Workload workload = read_workload(arguments, {spec});
+  const Workload workload = read_workload(arguments, spec, spec.method().synchronous);
   const Shape shape = spec.effective(workload.shape);
   const TaskGraph tasks = spec.make(workload.shape).build();
   const sim::StageCosts costs(workload.costs_for(spec, tasks, 1).times);

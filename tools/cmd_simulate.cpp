@@ -10,11 +10,11 @@ namespace unlatch::tools {
 namespace {
 
 int run(const Arguments& arguments) {
-  const std::vector<ScheduleSpec> specs = asked_schedules(arguments, 1);
+  const ScheduleSpec spec = asked_schedules(arguments, 1).front();
   const int most_path = asked_path_length(arguments);
   arguments.require_outputs({"trace", "tasks"});
-  const Workload workload = read_workload(arguments, specs);
-  const Simulation simulation = simulate(specs.front(), workload);
+  const Workload workload = read_workload(arguments, spec, spec.method().synchronous);
+  const Simulation simulation = simulate(spec, workload);
   if (simulation.excess) {
     fail(
         "{} does not fit the memory limit: {}; raise --memory-limit or choose another schedule, "

@@ -205,6 +205,8 @@ std::vector<FlagGroup> flags() {
   return {{"Schedule",
            {{"schedule", "SPEC", "NAME[:key=value[,key=value...]]", Flag::Kind::repeated},
             {"stages", "K", "Stages of the model (4)"},
+            {"ranks", "P", "Ranks of the pipeline: stages / chunks"},
+            {"chunks", "V", "Stages a rank (the schedule's usual number)"},
             {"partition", "HOW", "auto (smallest largest cost), uniform, or n1/n2/.. layers"},
             {"microbatches", "M", "Micro-batches a batch (1)"},
             {"drain", "yes|no", "Apply every batch on every stage (yes), or stop early"}}},

@@ -13,7 +13,7 @@ namespace unlatch::tools {
 struct ProfileFile {
   std::string model;
   std::string data;
-  std::int64_t sample_bytes = 0;  ///< one input sample as floats
+  std::int64_t sample_bytes = 0;    ///< one input sample as floats
   double handover_ns_per_byte = 0;  ///< see exec/handover.h
   std::vector<exec::LayerProfile> profiles;
 };

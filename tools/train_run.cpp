@@ -139,7 +139,7 @@ TrainingPlan read_plan(const Arguments& arguments) {
                     .threads = asked_threads(arguments),
                     .metrics_file = arguments.text("metrics")};
   Shape shape;
-  shape.stages = arguments.whole("stages", 4, 1, 1 << 16);
+  read_stages(arguments, spec.method().chunks.usual, usual_stages, shape);
   shape.micro_batches = arguments.whole("microbatches", 1);
   shape.drain = arguments.yes("drain", true);
   require_batch_fits(arguments, plan, shape.micro_batches);

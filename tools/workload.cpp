@@ -14,36 +14,6 @@ namespace {
 /// More stages than any machine has ranks; keeps the lists of one value a stage small.
 constexpr int most_stages = 1 << 20;
 
-/// Two of --stages, --ranks and --chunks give the third.
-void read_stages(const Arguments& arguments, Shape& shape) {
-  const int chunks = arguments.whole("chunks", 1, 1, most_stages);
-  const bool has_stages = arguments.has("stages"), has_ranks = arguments.has("ranks");
-  const int ranks = arguments.whole("ranks", 1, 1, most_stages);
-  const int stages = arguments.whole("stages", has_ranks ? 1 : 4, 1, most_stages);
-  shape.chunks = chunks;
-  shape.stages = stages;
-  if (has_ranks && !has_stages) {
-    require(ranks <= most_stages / chunks, "--ranks {} x --chunks {}: at most {} stages", ranks,
-            chunks, most_stages);
-    shape.stages = ranks * chunks;
-    return;
-  }
-  if (has_ranks && !arguments.has("chunks")) {
-    require(stages % ranks == 0,
-            "--stages {} is no multiple of --ranks {}: every rank holds "
-            "stages / ranks chunks",
-            stages, ranks);
-    shape.chunks = stages / ranks;
-  }
-  require(shape.stages % shape.chunks == 0,
-          "--stages {} is no multiple of --chunks {}: every rank holds that many stages", stages,
-          shape.chunks);
-  require(!has_ranks || shape.ranks() == ranks,
-          "--stages {}, --ranks {} and --chunks {} contradict each other: stages = ranks x chunks, "
-          "so leave one of them out",
-          stages, ranks, chunks);
-}
-
 sim::CostSettings cost_settings(const Arguments& arguments) {
   return {.forward = arguments.text("forward"),
           .backward = arguments.text("backward"),
@@ -163,32 +133,58 @@ MeasuredWorkload read_measured(const Arguments& arguments) {
   return measured;
 }
 
-Shape read_shape(const Arguments& arguments, const std::vector<ScheduleSpec>& specs) {
+void read_stages(const Arguments& arguments, int usual_chunks, int otherwise, Shape& shape) {
+  const int chunks = arguments.whole("chunks", usual_chunks, 1, most_stages);
+  const bool has_stages = arguments.has("stages"), has_ranks = arguments.has("ranks");
+  const int ranks = arguments.whole("ranks", 1, 1, most_stages);
+  const int stages = arguments.whole("stages", has_ranks ? 1 : otherwise, 1, most_stages);
+  shape.chunks = chunks;
+  shape.stages = stages;
+  if (has_ranks && !has_stages) {
+    require(ranks <= most_stages / chunks, "--ranks {} x --chunks {}: at most {} stages", ranks,
+            chunks, most_stages);
+    shape.stages = ranks * chunks;
+    return;
+  }
+  if (has_ranks && !arguments.has("chunks")) {
+    require(stages % ranks == 0,
+            "--stages {} is no multiple of --ranks {}: every rank holds "
+            "stages / ranks chunks",
+            stages, ranks);
+    shape.chunks = stages / ranks;
+  }
+  require(shape.stages % shape.chunks == 0,
+          "--stages {} is no multiple of --chunks {}: every rank holds that many stages", stages,
+          shape.chunks);
+  require(!has_ranks || shape.ranks() == ranks,
+          "--stages {}, --ranks {} and --chunks {} contradict each other: stages = ranks x chunks, "
+          "so leave one of them out",
+          stages, ranks, chunks);
+}
+
+Shape read_shape(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous) {
   Shape shape;
-  read_stages(arguments, shape);
+  read_stages(arguments, spec.method().chunks.usual, usual_stages, shape);
   shape.micro_batches = arguments.whole("microbatches", 1);
-  const bool synchronous = std::ranges::all_of(
-      specs, [](const ScheduleSpec& spec) { return spec.method().synchronous; });
   shape.batches = arguments.whole("batches", synchronous ? 1 : 64);
   shape.drain = arguments.yes("drain", true);
   const auto all = std::int64_t{shape.micro_batches} * shape.batches;
   require(all < Edge::max_tasks,
           "--microbatches {} x --batches {} = {} micro-batches; a run has at most {}",
           shape.micro_batches, shape.batches, all, Edge::max_tasks - 1);
-  for (const ScheduleSpec& spec : specs) {
-    require(
-        shape.chunks == 1,
-        "{} runs one stage a rank, but {} stages on {} ranks are {} chunks a rank; leave --ranks "
-        "and --chunks out",
-        spec.method().name, shape.stages, shape.ranks(), shape.chunks);
-    require_buildable(spec.effective(shape), spec);
-  }
+  spec.options(shape);  // refuses a shape that it cannot run
+  require_buildable(spec.effective(shape), spec);
   return shape;
 }
 
-Workload read_workload(const Arguments& arguments, const std::vector<ScheduleSpec>& specs) {
+bool all_synchronous(const std::vector<ScheduleSpec>& specs) {
+  return std::ranges::all_of(specs,
+                             [](const ScheduleSpec& spec) { return spec.method().synchronous; });
+}
+
+Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous) {
   Workload workload;
-  workload.shape = read_shape(arguments, specs);
+  workload.shape = read_shape(arguments, spec, synchronous);
   const int stages = workload.shape.stages;
   require(arguments.choice("sends", {"buffered", "rendezvous", "grouped"}) == "buffered",
           "{} '{}' is not available in this version of unlatch; use buffered",

@@ -57,11 +57,20 @@ struct Workload {
   TaskCosts costs_for(const ScheduleSpec& spec, const TaskGraph& graph, double busy) const;
 };
 
-/// Reads --stages .. --drain alone. The schedules decide how many batches are the default.
-Shape read_shape(const Arguments& arguments, const std::vector<ScheduleSpec>& specs);
+/// --stages where neither it nor --ranks is given.
+inline constexpr int usual_stages = 4;
 
-/// Reads and checks all of them.
-Workload read_workload(const Arguments& arguments, const std::vector<ScheduleSpec>& specs);
+/// Two of --stages, --ranks and --chunks give the third; with one of them the usual values help.
+void read_stages(const Arguments& arguments, int usual_chunks, int otherwise, Shape& shape);
+
+/// Reads --stages .. --drain alone. The schedule decides the usual number of stages a rank;
+/// `synchronous`, that of all schedules of the command together, the usual number of batches.
+Shape read_shape(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous);
+
+/// Reads and checks all of them, for one of the command's schedules.
+Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous);
+
+bool all_synchronous(const std::vector<ScheduleSpec>& specs);
 
 /// --profile, --batch-size, --partition and --overlap.
 MeasuredWorkload read_measured(const Arguments& arguments);

@@ -7,7 +7,7 @@ FlagGroup shape_flags() {
   return {"Shape",
           {{"stages", "S", "Stages of the model (4)"},
            {"ranks", "P", "Ranks of the pipeline: stages / chunks"},
-           {"chunks", "V", "Stages a rank (1)"},
+           {"chunks", "V", "Stages a rank (the schedule's usual number)"},
            {"microbatches", "M", "Micro-batches a batch (1)"},
            {"batches", "N", "Batches (1 if every schedule is synchronous, else 64)"},
            {"drain", "yes|no", "Apply every batch on every stage (yes), or stop each rank early"},

@@ -36,8 +36,18 @@ inline std::vector<std::string> values(const Key& key, int stages) {
   return result;
 }
 
-/// Specifications that are valid for this number of stages.
-inline std::vector<std::string> variants(const Method& method, int stages) {
+/// False for a shape that the method refuses, such as too few micro-batches.
+inline bool runs(const ScheduleSpec& spec, const Shape& shape) {
+  try {
+    spec.options(shape);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+/// Specifications that are valid for this number of stages, with some number of micro-batches.
+inline std::vector<std::string> variants(const Method& method, int stages, int chunks = 1) {
   std::vector<std::string> all{""};
   for (const Key& key : method.keys) {
     std::vector<std::string> longer;
@@ -53,11 +63,12 @@ inline std::vector<std::string> variants(const Method& method, int stages) {
   std::vector<std::string> valid;
   for (const std::string& keys : all) {
     const std::string text = fmt::format("{}{}{}", method.name, keys.empty() ? "" : ":", keys);
-    try {
-      ScheduleSpec::parse(text).options({.stages = stages});
+    // Left out: what the method refuses, such as unbounded queues in lock-step.
+    const ScheduleSpec spec = ScheduleSpec::parse(text);
+    for (const int m : {1, 2 * stages, 12}) {
+      if (!runs(spec, {.stages = stages, .chunks = chunks, .micro_batches = m})) continue;
       valid.push_back(text);
-    } catch (const std::exception&) {
-      // A combination that the method refuses, such as unbounded queues in lock-step.
+      break;
     }
   }
   return valid;
