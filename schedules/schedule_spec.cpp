@@ -83,13 +83,17 @@ OptionValue parse_value(const Method& method, const Key& key, std::string_view t
        suggest(text, key.words), words);
 }
 
+std::string chunks_text(const Chunks& chunks) {
+  if (chunks.most == 1) return "one stage a rank";
+  if (chunks.least == chunks.most) return fmt::format("{} stages a rank", chunks.least);
+  if (chunks.most == many_chunks) return fmt::format("{} or more stages a rank", chunks.least);
+  return fmt::format("{} to {} stages a rank", chunks.least, chunks.most);
+}
+
 void require_chunks(const Method& method, const Shape& shape) {
-  const Chunks& chunks = method.chunks;
-  require(shape.chunks >= chunks.least && shape.chunks <= chunks.most,
-          "{} runs {} a rank, but {} stages on {} ranks are {} a rank", method.name,
-          chunks.least == chunks.most  ? fmt::format("{} stage(s)", chunks.least)
-          : chunks.most == many_chunks ? fmt::format("{} stages or more", chunks.least)
-                                       : fmt::format("{} to {} stages", chunks.least, chunks.most),
+  if (shape.stages % shape.chunks != 0) return;  // Schedule says what is wrong with that
+  require(shape.chunks >= method.chunks.least && shape.chunks <= method.chunks.most,
+          "{} runs {}; {} stages on {} ranks are {}", method.name, chunks_text(method.chunks),
           shape.stages, shape.ranks(), shape.chunks);
 }
 

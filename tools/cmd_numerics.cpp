@@ -30,6 +30,11 @@ Shape read_chain_shape(const Arguments& arguments, const ScheduleSpec& spec,
   Shape shape;
   read_stages(arguments, spec.method().chunks.usual, static_cast<int>(problem.weights.size()),
               shape);
+  const auto weights = problem.weights.size();
+  if (arguments.has("stages") && static_cast<std::size_t>(shape.stages) > weights) {
+    arguments.refuse("stages", *arguments.text("stages"),
+                     fmt::format("must be in 1..{}, the number of weights", weights));
+  }
   shape.micro_batches = arguments.whole("microbatches", 1);
   require(shape.micro_batches == 1 || spec.method().uses_micro_batches,
           "--microbatches {}: {} runs a batch in one piece, and a piece of the scalar chain is one "
