@@ -1,7 +1,7 @@
 # cmake --install: beside the program, the libraries with their headers, and find_package(unlatch).
 include(CMakePackageConfigHelpers)
 
-set(libraries unlatch_schedules unlatch_models unlatch_traces unlatch_sim unlatch_exec)
+set(libraries unlatch_schedules unlatch_files unlatch_models unlatch_traces unlatch_sim unlatch_exec)
 install(TARGETS ${libraries} unlatch_options
   EXPORT unlatch_targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}

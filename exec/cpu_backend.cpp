@@ -210,12 +210,12 @@ void CpuBackend::execute(TaskId id, std::uint32_t slot, Workspace& workspace, st
   event.start.store(now, std::memory_order_release);
   try {
     if (cancel_ != nullptr && cancel_->load(std::memory_order_relaxed)) return stop(nullptr);
-    if (is_compute(task.op)) runner_.run(task, workspace);
+    if (is_work(task.op) || task.has(learns)) runner_.run(task, workspace);
   } catch (const std::exception& error) {
     return stop(std::make_exception_ptr(RunError(
         fmt::format("rank {}, task {}: {}", graph_.rank(task).value, label(task), error.what()))));
   }
-  if (is_compute(task.op)) now = clock();
+  if (is_work(task.op)) now = clock();
   event.end.store(now, std::memory_order_seq_cst);
   wake_sleepers();
 }

@@ -65,17 +65,18 @@ class BatchNorm : public Op {
     return {std::move(result), true};
   }
 
-  /// With the mean, variance and input of F's time and the gamma that is passed in.
-  Flow backward(const Flat& flat, const Kept& kept, Flow gradient, bool wants_input,
-                Call& call) const override {
+  /// With the mean, variance and input of F's time and the gamma that is passed in. The input
+  /// gradient is made of the very sums that are the gradients of scale and shift, so they come out
+  /// here and W only adds them: the large input need not be kept for it.
+  Flow backward_input(const Flat& flat, Kept& kept, Flow gradient, bool wants_input,
+                      Call& call) const override {
     const Tensor& source = kept.tensors[0];
     const float* mean = kept.tensors[1].data<float>();
     const Tensor result =
         gradient.ours ? gradient.tensor : call.pool.take(output().layout.get_size());
     const memory::desc scratch = backward_pd_.scratchpad_desc();
-    Pieces pieces(call.workspace, {vector_.get_size(), vector_.get_size(), scratch.get_size()});
-    auto* scale = reinterpret_cast<float*>(pieces.next(vector_.get_size()));
-    auto* shift = reinterpret_cast<float*>(pieces.next(vector_.get_size()));
+    const Tensor sums = call.pool.take(2 * vector_.get_size());
+    auto* scale = sums.data<float>();
     backward_.execute(
         call.stream,
         {{DNNL_ARG_SRC, memory_at(call, output().layout, source.data<float>())},
@@ -87,13 +88,16 @@ class BatchNorm : public Op {
          {DNNL_ARG_DIFF_DST, memory_at(call, output().layout, gradient.tensor.data<float>())},
          {DNNL_ARG_DIFF_SRC, memory_at(call, output().layout, result.data<float>())},
          {DNNL_ARG_DIFF_SCALE, memory_at(call, vector_, scale)},
-         {DNNL_ARG_DIFF_SHIFT, memory_at(call, vector_, shift)},
-         {DNNL_ARG_SCRATCHPAD, memory_at(call, scratch, pieces.next(scratch.get_size()))}});
-    for (int c = 0; c < channels_; ++c) {
-      flat.gradient[c] += scale[c];
-      flat.gradient[channels_ + c] += shift[c];
-    }
+         {DNNL_ARG_DIFF_SHIFT, memory_at(call, vector_, scale + channels_)},
+         {DNNL_ARG_SCRATCHPAD,
+          memory_at(call, scratch, call.workspace.at_least(scratch.get_size()))}});
+    kept.tensors = {sums};
     return wants_input ? Flow{result, true} : Flow{};
+  }
+
+  void backward_weight(const Flat& flat, const Kept& kept, Call&) const override {
+    const auto sums = kept.tensors[0].as<float>();
+    for (std::size_t c = 0; c < sums.size(); ++c) flat.gradient[c] += sums[c];
   }
 
  private:

@@ -36,7 +36,7 @@ Chain::Chain(std::span<const models::Layer> layers, const Place& input) : input_
 }
 
 Flat Chain::at(const Flat& flat, const Link& link) {
-  return {flat.weights + link.weights,
+  return {flat.weights == nullptr ? nullptr : flat.weights + link.weights,
           flat.gradient == nullptr ? nullptr : flat.gradient + link.weights,
           flat.statistics == nullptr ? nullptr : flat.statistics + link.statistics};
 }
@@ -63,6 +63,26 @@ Flow Chain::backward(const Flat& flat, const Kept& kept, Flow gradient, bool wan
     watch.stop(j);
   }
   return flow;
+}
+
+Flow Chain::backward_input(const Flat& flat, Kept& kept, Flow gradient, bool wants_input,
+                           Call& call, Laps* laps) const {
+  Stopwatch watch(laps);
+  Flow flow = std::move(gradient);
+  for (std::size_t j = links_.size(); j-- > 0;) {
+    flow = links_[j].op->backward_input(at(flat, links_[j]), kept.inner[j], std::move(flow),
+                                        wants_input || j > 0, call);
+    watch.stop(j);
+  }
+  return flow;
+}
+
+void Chain::backward_weight(const Flat& flat, const Kept& kept, Call& call, Laps* laps) const {
+  Stopwatch watch(laps);
+  for (std::size_t j = links_.size(); j-- > 0;) {
+    links_[j].op->backward_weight(at(flat, links_[j]), kept.inner[j], call);
+    watch.stop(j);
+  }
 }
 
 }  // namespace unlatch::exec

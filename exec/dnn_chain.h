@@ -27,8 +27,13 @@ class Chain {
   }
 
   Flow forward(const Flat& flat, Flow input, Kept* kept, Call& call, Laps* laps = nullptr) const;
+  /// Layer by layer I and W, so that a layer's output gradient goes as soon as it can.
   Flow backward(const Flat& flat, const Kept& kept, Flow gradient, bool wants_input, Call& call,
                 Laps* laps = nullptr) const;
+  /// I of all layers; what W does not need is let go as each layer is done.
+  Flow backward_input(const Flat& flat, Kept& kept, Flow gradient, bool wants_input, Call& call,
+                      Laps* laps = nullptr) const;
+  void backward_weight(const Flat& flat, const Kept& kept, Call& call, Laps* laps = nullptr) const;
 
  private:
   struct Link {

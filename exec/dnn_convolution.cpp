@@ -171,14 +171,20 @@ class Convolution : public Op {
     return {std::move(result), true};
   }
 
-  Flow backward(const Flat& flat, const Kept& kept, Flow gradient, bool wants_input,
-                Call& call) const override {
+  /// W needs the input and the output's gradient; the latter is handed on to nobody, so that it
+  /// stays as it is.
+  Flow backward_input(const Flat& flat, Kept& kept, Flow gradient, bool wants_input,
+                      Call& call) const override {
+    kept.tensors.push_back(gradient.tensor);
+    if (!wants_input) return {};
+    return {leave_.moved(back_->input_gradient(flat, gradient.tensor, call), call), true};
+  }
+
+  void backward_weight(const Flat& flat, const Kept& kept, Call& call) const override {
     const Tensor& entered = kept.tensors[0];
     const bool widen = back_->shapes.widened();
     back_->add_weight_gradient(flat, widen ? widened(back_->shapes, entered, call) : entered,
-                               gradient.tensor, call);
-    if (!wants_input) return {};
-    return {leave_.moved(back_->input_gradient(flat, gradient.tensor, call), call), true};
+                               kept.tensors[1], call);
   }
 
  private:

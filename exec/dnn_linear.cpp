@@ -60,22 +60,11 @@ class Linear : public Op {
     return {std::move(y), true};
   }
 
-  Flow backward(const Flat& flat, const Kept& kept, Flow gradient, bool wants_input,
-                Call& call) const override {
-    const float* g = gradient.tensor.data<float>();
-    multiply({.a_transposed = true,
-              .b_transposed = false,
-              .m = out_,
-              .n = in_,
-              .k = samples_,
-              .beta = 1.0F},
-             g, kept.tensors[0].data<float>(), flat.gradient);
-    if (bias_) {
-      float* sums = flat.gradient + in_ * out_;
-      for (std::int64_t n = 0; n < samples_; ++n) {
-        for (std::int64_t o = 0; o < out_; ++o) sums[o] += g[n * out_ + o];
-      }
-    }
+  /// W needs the input and the output's gradient; the latter is handed on to nobody, so that it
+  /// stays as it is.
+  Flow backward_input(const Flat& flat, Kept& kept, Flow gradient, bool wants_input,
+                      Call& call) const override {
+    kept.tensors.push_back(gradient.tensor);
     if (!wants_input) return {};
     Tensor result = call.pool.take(static_cast<std::size_t>(samples_ * in_) * sizeof(float));
     multiply({.a_transposed = false,
@@ -84,8 +73,24 @@ class Linear : public Op {
               .n = in_,
               .k = out_,
               .beta = 0.0F},
-             g, flat.weights, result.data<float>());
+             gradient.tensor.data<float>(), flat.weights, result.data<float>());
     return {leave_.moved(std::move(result), call), true};
+  }
+
+  void backward_weight(const Flat& flat, const Kept& kept, Call&) const override {
+    const float* g = kept.tensors[1].data<float>();
+    multiply({.a_transposed = true,
+              .b_transposed = false,
+              .m = out_,
+              .n = in_,
+              .k = samples_,
+              .beta = 1.0F},
+             g, kept.tensors[0].data<float>(), flat.gradient);
+    if (!bias_) return;
+    float* sums = flat.gradient + in_ * out_;
+    for (std::int64_t n = 0; n < samples_; ++n) {
+      for (std::int64_t o = 0; o < out_; ++o) sums[o] += g[n * out_ + o];
+    }
   }
 
  private:

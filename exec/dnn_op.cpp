@@ -1,5 +1,7 @@
 #include "exec/dnn_op.h"
 
+#include <utility>
+
 #include "schedules/error.h"
 
 namespace unlatch::exec {
@@ -28,11 +30,21 @@ struct Make {
 
 }  // namespace
 
-std::size_t Kept::bytes() const {
+std::size_t Kept::bytes(std::unordered_set<const std::byte*>& counted) const {
   std::size_t sum = 0;
-  for (const Tensor& tensor : tensors) sum += tensor.bytes();
-  for (const Kept& kept : inner) sum += kept.bytes();
+  for (const Tensor& tensor : tensors) {
+    if (counted.insert(tensor.data<std::byte>()).second) sum += tensor.bytes();
+  }
+  for (const Kept& kept : inner) sum += kept.bytes(counted);
   return sum;
+}
+
+Flow Op::backward(const Flat& flat, const Kept& kept, Flow gradient, bool wants_input,
+                  Call& call) const {
+  Kept part = kept;  // shares the tensors
+  Flow input = backward_input(flat, part, std::move(gradient), wants_input, call);
+  backward_weight(flat, part, call);
+  return input;
 }
 
 std::unique_ptr<Op> make_op(const models::Layer& layer, const Place& input) {

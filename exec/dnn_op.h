@@ -4,6 +4,7 @@
 #include <dnnl.hpp>
 
 #include <memory>
+#include <unordered_set>
 #include <vector>
 
 #include "exec/dnn_threads.h"
@@ -39,7 +40,7 @@ struct Call {
 /// Places in the flat arrays of a stage; each layer gets its own.
 struct Flat {
   const float* weights = nullptr;
-  float* gradient = nullptr;    ///< backward only; added to
+  float* gradient = nullptr;    ///< B and W only; added to
   float* statistics = nullptr;  ///< null: a replay, which leaves the running statistics alone
 };
 
@@ -49,22 +50,28 @@ struct Flow {
   bool ours = false;  ///< nobody else reads it: it may be overwritten
 };
 
-/// What one layer keeps for backward.
+/// What one layer keeps for backward; between I and W, what its W needs.
 struct Kept {
   std::vector<Tensor> tensors;
   std::vector<Kept> inner;  ///< of the layers inside a residual block
 
-  std::size_t bytes() const;
+  /// Without memory that is in `counted`, to which it adds its own: neighbours share tensors.
+  std::size_t bytes(std::unordered_set<const std::byte*>& counted) const;
 };
 
 class Op {
  public:
   virtual ~Op() = default;
-  /// Fills `kept` unless it is null. Thread-safe, as backward is.
+  /// Fills `kept` unless it is null. Thread-safe, as the ways back are.
   virtual Flow forward(const Flat& flat, Flow input, Kept* kept, Call& call) const = 0;
-  /// Returns the gradient of the input, or nothing if it is not wanted.
+  /// B: I, then W. Returns the gradient of the input, or nothing if it is not wanted.
   virtual Flow backward(const Flat& flat, const Kept& kept, Flow gradient, bool wants_input,
-                        Call& call) const = 0;
+                        Call& call) const;
+  /// I: returns as B does; leaves in `kept` what W needs and nothing else.
+  virtual Flow backward_input(const Flat& flat, Kept& kept, Flow gradient, bool wants_input,
+                              Call& call) const = 0;
+  /// W: adds to the weight gradient; reads no weights. Layers without weights do nothing.
+  virtual void backward_weight(const Flat&, const Kept&, Call&) const {}
   const Place& output() const { return output_; }
 
  protected:

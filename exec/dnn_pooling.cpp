@@ -134,8 +134,9 @@ class MaxPool : public Op {
     return {std::move(result), true};
   }
 
-  Flow backward(const Flat&, const Kept& kept, Flow gradient, bool wants_input,
-                Call& call) const override {
+  Flow backward_input(const Flat&, Kept& kept, Flow gradient, bool wants_input,
+                      Call& call) const override {
+    const Kept done = std::exchange(kept, {});
     if (!wants_input) return {};
     Tensor result =
         call.pool.take_zeroed(static_cast<std::size_t>(in_.count * in_.floats()) * sizeof(float));
@@ -143,7 +144,7 @@ class MaxPool : public Op {
       for (std::ptrdiff_t group = 0; group < in_.count; ++group) {
         unpool_group<lanes>(window_, in_, out_,
                             gradient.tensor.data<float>() + group * out_.floats(),
-                            kept.tensors[0].data<std::uint8_t>() + group * out_.floats(),
+                            done.tensors[0].data<std::uint8_t>() + group * out_.floats(),
                             result.data<float>() + group * in_.floats());
       }
     });
@@ -184,8 +185,8 @@ class GlobalAveragePool : public Op {
     return {std::move(result), true};
   }
 
-  Flow backward(const Flat&, const Kept&, Flow gradient, bool wants_input,
-                Call& call) const override {
+  Flow backward_input(const Flat&, Kept&, Flow gradient, bool wants_input,
+                      Call& call) const override {
     if (!wants_input) return {};
     Tensor result =
         call.pool.take(static_cast<std::size_t>(in_.count * in_.floats()) * sizeof(float));

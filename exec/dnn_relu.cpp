@@ -36,11 +36,12 @@ class Relu : public Op {
     return {result, false};
   }
 
-  Flow backward(const Flat&, const Kept& kept, Flow gradient, bool wants_input,
-                Call& call) const override {
+  Flow backward_input(const Flat&, Kept& kept, Flow gradient, bool wants_input,
+                      Call& call) const override {
+    const Kept done = std::exchange(kept, {});
     if (!wants_input) return {};
     const Tensor result = gradient.ours ? gradient.tensor : call.pool.take(size_);
-    relu_gradient(kept.tensors[0].data<float>(), gradient.tensor.data<float>(),
+    relu_gradient(done.tensors[0].data<float>(), gradient.tensor.data<float>(),
                   result.data<float>(), size_ / sizeof(float));
     return {result, true};
   }

@@ -21,37 +21,52 @@ class Residual : public Op {
 
   Flow forward(const Flat& flat, Flow input, Kept* kept, Call& call) const override {
     if (kept != nullptr) kept->inner.resize(2);
-    const Flow shared{input.tensor, false};
-    Flow sum = body_.forward(flat, shared, kept == nullptr ? nullptr : &kept->inner[0], call);
-    const Flow beside = shortcut_.forward(shortcut_part(flat), shared,
+    const Flow sum =
+        body_.forward(flat, shared(input), kept == nullptr ? nullptr : &kept->inner[0], call);
+    const Flow beside = shortcut_.forward(shortcut_part(flat), shared(input),
                                           kept == nullptr ? nullptr : &kept->inner[1], call);
-    add_into(sum, to_body_.moved(beside.tensor, call), call);
-    return sum;
+    return added(sum, {to_body_.moved(beside.tensor, call), false}, call);
   }
 
   Flow backward(const Flat& flat, const Kept& kept, Flow gradient, bool wants_input,
                 Call& call) const override {
-    const Flow shared{gradient.tensor, false};
-    Flow sum = body_.backward(flat, kept.inner[0], shared, wants_input, call);
-    const Flow beside = shortcut_.backward(
-        shortcut_part(flat), kept.inner[1],
-        {to_shortcut_.moved(gradient.tensor, call), to_shortcut_.needed()}, wants_input, call);
-    if (!wants_input) return {};
-    add_into(sum, beside.tensor, call);
-    return sum;
+    const Flow sum = body_.backward(flat, kept.inner[0], shared(gradient), wants_input, call);
+    const Flow beside = shortcut_.backward(shortcut_part(flat), kept.inner[1],
+                                           into_shortcut(gradient, call), wants_input, call);
+    return wants_input ? added(sum, beside, call) : Flow{};
+  }
+
+  Flow backward_input(const Flat& flat, Kept& kept, Flow gradient, bool wants_input,
+                      Call& call) const override {
+    const Flow sum = body_.backward_input(flat, kept.inner[0], shared(gradient), wants_input, call);
+    const Flow beside = shortcut_.backward_input(shortcut_part(flat), kept.inner[1],
+                                                 into_shortcut(gradient, call), wants_input, call);
+    return wants_input ? added(sum, beside, call) : Flow{};
+  }
+
+  void backward_weight(const Flat& flat, const Kept& kept, Call& call) const override {
+    body_.backward_weight(flat, kept.inner[0], call);
+    shortcut_.backward_weight(shortcut_part(flat), kept.inner[1], call);
   }
 
  private:
   Flat shortcut_part(Flat flat) const {
-    flat.weights += body_.weights();
+    if (flat.weights != nullptr) flat.weights += body_.weights();
     if (flat.gradient != nullptr) flat.gradient += body_.weights();
     if (flat.statistics != nullptr) flat.statistics += body_.statistics();
     return flat;
   }
 
-  static void add_into(Flow& sum, const Tensor& other, Call& call) {
-    if (!sum.ours) sum = {call.pool.copy_of(sum.tensor), true};
-    add(other.data<float>(), sum.tensor.data<float>(), sum.tensor.bytes() / sizeof(float));
+  /// Both branches read it.
+  static Flow shared(const Flow& flow) { return {flow.tensor, false}; }
+  Flow into_shortcut(const Flow& gradient, Call& call) const {
+    return {to_shortcut_.moved(gradient.tensor, call), to_shortcut_.needed()};
+  }
+
+  static Flow added(const Flow& one, const Flow& other, Call& call) {
+    const Tensor sum = one.ours ? one.tensor : call.pool.copy_of(one.tensor);
+    add(other.tensor.data<float>(), sum.data<float>(), sum.bytes() / sizeof(float));
+    return {sum, true};
   }
 
   Chain body_;

@@ -12,14 +12,21 @@ namespace {
 
 struct DnnTape : StageModule::Tape {
   Kept kept;
+
+  std::size_t bytes() const override {
+    std::unordered_set<const std::byte*> counted;
+    return kept.bytes(counted);
+  }
 };
 
-Tensor scaled(const Tensor& gradient, double scale, BufferPool& pool) {
+/// What the layers go back from; a copy unless the scale is 1.
+Flow scaled(const Tensor& gradient, double scale, BufferPool& pool) {
+  if (scale == 1) return {gradient, false};
   Tensor result = pool.take(gradient.bytes());
   const auto factor = static_cast<float>(scale);
   std::ranges::transform(gradient.as<float>(), result.data<float>(),
                          [factor](float g) { return factor * g; });
-  return result;
+  return {std::move(result), true};
 }
 
 void append(std::vector<float>& all, const std::vector<float>& more) {
@@ -92,13 +99,32 @@ Tensor DnnStageModule::backward(const Tensor& weights, const Tape& tape, const T
                                 Workspace& workspace) {
   return named("backward", [&] {
     Call call(parts_->chain.input().engine, parts_->pool, workspace);
-    Flow flow{gradient, false};
-    if (scale != 1) flow = {scaled(gradient, scale, parts_->pool), true};
     const Flat flat{weights.data<float>(), weight_gradient.data<float>(), nullptr};
     return parts_->chain
-        .backward(flat, static_cast<const DnnTape&>(tape).kept, std::move(flow),
-                  wants_input_gradient, call)
+        .backward(flat, static_cast<const DnnTape&>(tape).kept,
+                  scaled(gradient, scale, parts_->pool), wants_input_gradient, call)
         .tensor;
+  });
+}
+
+Tensor DnnStageModule::backward_input(const Tensor& weights, Tape& tape, const Tensor& gradient,
+                                      double scale, bool wants_input_gradient,
+                                      Workspace& workspace) {
+  return named("input gradient", [&] {
+    Call call(parts_->chain.input().engine, parts_->pool, workspace);
+    return parts_->chain
+        .backward_input({weights.data<float>(), nullptr, nullptr}, static_cast<DnnTape&>(tape).kept,
+                        scaled(gradient, scale, parts_->pool), wants_input_gradient, call)
+        .tensor;
+  });
+}
+
+void DnnStageModule::backward_weight(const Tape& tape, Tensor& weight_gradient,
+                                     Workspace& workspace) {
+  named("weight gradient", [&] {
+    Call call(parts_->chain.input().engine, parts_->pool, workspace);
+    parts_->chain.backward_weight({nullptr, weight_gradient.data<float>(), nullptr},
+                                  static_cast<const DnnTape&>(tape).kept, call);
   });
 }
 
@@ -113,6 +139,12 @@ Loss DnnStageModule::loss(const Tensor& output, const Tensor& target, double sca
     if (gradient != nullptr) *gradient = parts_->from_rows.moved(std::move(rows), call);
     return result;
   });
+}
+
+Tensor DnnStageModule::predicted(const Tensor& weights, int updates, double rate) {
+  const Tensor moved = parts_->pool.copy_of(weights);
+  parts_->optimizer.coast(moved.as<float>(), updates, rate);
+  return moved;
 }
 
 void DnnStageModule::update(Tensor& weights, Tensor& gradient, double rate) {

@@ -33,8 +33,15 @@ class DnnStageModule : public StageModule {
   Tensor backward(const Tensor& weights, const Tape& tape, const Tensor& gradient, double scale,
                   bool wants_input_gradient, Tensor& weight_gradient,
                   Workspace& workspace) override;
+  Tensor backward_input(const Tensor& weights, Tape& tape, const Tensor& gradient, double scale,
+                        bool wants_input_gradient, Workspace& workspace) override;
+  void backward_weight(const Tape& tape, Tensor& weight_gradient, Workspace& workspace) override;
   Loss loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,
             Workspace& workspace) override;
+  void all_reduce(std::span<Tensor* const> tensors, double factor) const override {
+    all_reduce_as<float>(tensors, factor);
+  }
+  Tensor predicted(const Tensor& weights, int updates, double rate) override;
   void update(Tensor& weights, Tensor& gradient, double rate) override;
 
   /// Running mean and variance of the batch norms, as models::statistic_count() counts them. Not

@@ -27,11 +27,16 @@ std::int64_t since(Clock::time_point start) {
 
 /// One step's times; the vectors are by layer.
 struct StepTimes {
-  Laps forward, forward_only, backward, update;
+  Laps forward, forward_only, backward, input_gradient, weight_gradient, update;
   std::int64_t input = 0, target = 0, loss = 0, forward_call = 0, step = 0;
 
   explicit StepTimes(std::size_t layers)
-      : forward(layers), forward_only(layers), backward(layers), update(layers) {}
+      : forward(layers),
+        forward_only(layers),
+        backward(layers),
+        input_gradient(layers),
+        weight_gradient(layers),
+        update(layers) {}
 };
 
 /// A whole model trained by one thread, layer by layer.
@@ -56,13 +61,14 @@ class ProfiledModel {
     gradient_.resize(weights_.size());
   }
 
-  /// As a stage that keeps its tape: F, loss, B, U. As one that recomputes: F, R, loss, B, U.
-  StepTimes step(int number, bool recompute) {
+  /// As a stage that keeps its tape: F, loss, B, U. The other way round for what is left to
+  /// measure, as one that recomputes and splits its backward: F, R, loss, I, W, U.
+  StepTimes step(int number, bool other_way) {
     StepTimes times(sizes_.size());
     const auto start = Clock::now();
     const Tensor input = feed_.input(MicroBatch{number});
     times.input = since(start);
-    if (recompute) forward(input, nullptr, times.forward_only);
+    if (other_way) forward(input, nullptr, times.forward_only);
     Kept kept;
     const auto forward_start = Clock::now();
     Tensor output = forward(input, &kept, times.forward);
@@ -74,7 +80,12 @@ class ProfiledModel {
     Tensor gradient = loss_gradient(output, target);
     times.loss = since(loss_start);
     output = {};
-    backward(kept, std::move(gradient), times.backward);
+    if (other_way) {
+      backward_input(kept, std::move(gradient), times.input_gradient);
+      backward_weight(kept, times.weight_gradient);
+    } else {
+      backward(kept, std::move(gradient), times.backward);
+    }
     kept = {};
     update(times.update);
     times.step = since(start);
@@ -83,16 +94,28 @@ class ProfiledModel {
 
   const Chain& chain() const { return chain_; }
 
-  std::vector<std::size_t> tape_bytes() {
+  /// Of each layer.
+  struct TapeBytes {
+    std::vector<std::size_t> whole, for_weight_gradient;
+  };
+  TapeBytes tape_bytes() {
     Kept kept;
     Laps laps(sizes_.size());
-    forward(feed_.input(MicroBatch{0}), &kept, laps);
-    std::vector<std::size_t> bytes;
-    for (const Kept& layer : kept.inner) bytes.push_back(layer.bytes());
+    const Tensor output = forward(feed_.input(MicroBatch{0}), &kept, laps);
+    TapeBytes bytes{.whole = bytes_by_layer(kept), .for_weight_gradient = {}};
+    backward_input(kept, loss_gradient(output, feed_.target(MicroBatch{0})), laps);
+    bytes.for_weight_gradient = bytes_by_layer(kept);
     return bytes;
   }
 
  private:
+  static std::vector<std::size_t> bytes_by_layer(const Kept& kept) {
+    std::unordered_set<const std::byte*> counted;
+    std::vector<std::size_t> bytes(kept.inner.size());
+    for (std::size_t j = bytes.size(); j-- > 0;) bytes[j] = kept.inner[j].bytes(counted);
+    return bytes;
+  }
+
   dnnl::memory::desc rows() const {
     return plain_layout(chain_.output().samples, chain_.output().shape);
   }
@@ -116,6 +139,17 @@ class ProfiledModel {
     Call call(chain_.input().engine, pool_, workspace_);
     chain_.backward({weights_.data(), gradient_.data(), nullptr}, kept,
                     {std::move(gradient), false}, false, call, &laps);
+  }
+
+  void backward_input(Kept& kept, Tensor gradient, Laps& laps) {
+    Call call(chain_.input().engine, pool_, workspace_);
+    chain_.backward_input({weights_.data(), nullptr, nullptr}, kept, {std::move(gradient), false},
+                          false, call, &laps);
+  }
+
+  void backward_weight(const Kept& kept, Laps& laps) {
+    Call call(chain_.input().engine, pool_, workspace_);
+    chain_.backward_weight({nullptr, gradient_.data(), nullptr}, kept, call, &laps);
   }
 
   /// At a rate of almost nothing: the work is the same, and the weights stay sane for ever.
@@ -231,7 +265,7 @@ class LayerProfiler::Bursts {
 
  private:
   int samples() const { return static_cast<int>(kept_tape_.size()); }
-  /// Steps that keep their tape, then as many that recompute it.
+  /// Steps that keep their tape, then as many the other way.
   int steps() const { return 2 * (options_.warm_up + burst_); }
 
   void work(int worker) noexcept {
@@ -270,23 +304,28 @@ class LayerProfiler::Bursts {
     const int half = steps() / 2;
     if (step % half < options_.warm_up) return;
     if (step < half) measured_ += nanoseconds(times.step);
-    (step < half ? kept_tape_ : recomputed_).push_back(std::move(times));
+    (step < half ? kept_tape_ : other_way_).push_back(std::move(times));
   }
 
   std::vector<LayerCost> layer_costs() const {
-    const std::vector<std::size_t> tapes = models_.front()->tape_bytes();
+    const ProfiledModel::TapeBytes tapes = models_.front()->tape_bytes();
     const auto shapes = model_.shapes();
     std::vector<LayerCost> costs;
     for (std::size_t j = 0; j < model_.layers.size(); ++j) {
       LayerCost cost;
       cost.name = model_.layers[j].name;
-      cost.forward = over(kept_tape_, [j](const StepTimes& s) { return s.forward[j].count(); });
-      cost.forward_only =
-          over(recomputed_, [j](const StepTimes& s) { return s.forward_only[j].count(); });
-      cost.backward = over(kept_tape_, [j](const StepTimes& s) { return s.backward[j].count(); });
-      cost.update = over(kept_tape_, [j](const StepTimes& s) { return s.update[j].count(); });
+      const auto over_steps = [j](const std::vector<StepTimes>& steps, Laps StepTimes::*laps) {
+        return over(steps, [=](const StepTimes& s) { return (s.*laps)[j].count(); });
+      };
+      cost.forward = over_steps(kept_tape_, &StepTimes::forward);
+      cost.forward_only = over_steps(other_way_, &StepTimes::forward_only);
+      cost.backward = over_steps(kept_tape_, &StepTimes::backward);
+      cost.input_gradient = over_steps(other_way_, &StepTimes::input_gradient);
+      cost.weight_gradient = over_steps(other_way_, &StepTimes::weight_gradient);
+      cost.update = over_steps(kept_tape_, &StepTimes::update);
       cost.output_bytes = models_.front()->chain().output_bytes(static_cast<int>(j));
-      cost.tape_bytes = tapes[j];
+      cost.tape_bytes = tapes.whole[j];
+      cost.weight_grad_activation_bytes = tapes.for_weight_gradient[j];
       cost.parameter_bytes =
           static_cast<std::size_t>(models::parameter_count(model_.layers[j], shapes[j])) *
           sizeof(float);
@@ -299,7 +338,7 @@ class LayerProfiler::Bursts {
   const ProfileOptions options_;
   const int turns_;  ///< threads that are measured
   std::vector<std::unique_ptr<ProfiledModel>> models_;
-  std::vector<StepTimes> kept_tape_, recomputed_;
+  std::vector<StepTimes> kept_tape_, other_way_;
   nanoseconds measured_{0};
   int bursts_ = 0;
   int burst_ = 0;              ///< samples of the burst under way

@@ -31,12 +31,16 @@ Measurement measurement_of(std::vector<std::int64_t> samples_ns);
 
 struct LayerCost {
   std::string name;
-  Measurement forward;       ///< keeps the tape; a recompute costs the same
-  Measurement forward_only;  ///< keeps nothing, for schedules that recompute
-  Measurement backward;      ///< input and weight gradient (no input gradient in the first layer)
-  Measurement update;        ///< optimizer step and clearing of the gradient
+  Measurement forward;         ///< keeps the tape; a recompute costs the same
+  Measurement forward_only;    ///< keeps nothing, for schedules that recompute
+  Measurement backward;        ///< input and weight gradient (no input gradient in the first layer)
+  Measurement input_gradient;  ///< the first half alone, one stage's layers after each other
+  Measurement weight_gradient;  ///< and the second, after the first half of all layers
+  Measurement update;           ///< optimizer step and clearing of the gradient
   std::size_t output_bytes = 0;
+  /// What backward needs; a tensor that two layers need belongs to the later one, its reader.
   std::size_t tape_bytes = 0;
+  std::size_t weight_grad_activation_bytes = 0;  ///< the same once the first half is done
   std::size_t parameter_bytes = 0;
 };
 

@@ -1,8 +1,11 @@
 #include "exec/numerics.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "exec/executor.h"
+#include "exec/scalar_heads.h"
 #include "exec/stage_runner.h"
 #include "models/partition.h"
 #include "schedules/error.h"
@@ -11,7 +14,7 @@ namespace unlatch::exec {
 namespace {
 
 void require_lists_fit(const TaskGraph& graph, const ChainProblem& problem) {
-  const int stages = graph.shape().stages;
+  const int stages = graph.shape().stages_a_copy();
   const auto wanted = static_cast<std::size_t>(graph.shape().all_micro_batches());
   require(static_cast<int>(problem.weights.size()) >= stages,
           "a chain of {} weights cannot be cut into {} stages; give at least one weight a stage",
@@ -27,12 +30,16 @@ void require_lists_fit(const TaskGraph& graph, const ChainProblem& problem) {
 ChainResult run_chain(const TaskGraph& graph, const ChainProblem& problem,
                       const CpuOptions& options) {
   require_lists_fit(graph, problem);
-  const auto ranges =
-      models::uniform_partition(static_cast<int>(problem.weights.size()), graph.shape().stages);
+  const auto ranges = models::uniform_partition(static_cast<int>(problem.weights.size()),
+                                                graph.shape().stages_a_copy());
   std::vector<int> sizes;
   for (const models::StageRange& range : ranges) sizes.push_back(range.layers());
-  const auto owned =
-      scalar_chain_stages(problem.weights, sizes, problem.activation, problem.optimizer);
+  std::vector<std::unique_ptr<StageModule>> owned;
+  for (int copy = 0; copy < graph.shape().copies; ++copy) {
+    std::ranges::move(
+        scalar_chain_stages(problem.weights, sizes, problem.activation, problem.optimizer),
+        std::back_inserter(owned));
+  }
   std::vector<StageModule*> modules;
   for (const auto& module : owned) modules.push_back(module.get());
 
@@ -43,17 +50,26 @@ ChainResult run_chain(const TaskGraph& graph, const ChainProblem& problem,
       .loss = [&](MicroBatch i, const Loss& loss) { result.losses[i.value] = loss.loss; },
       .update =
           [&](Stage k, int, const Tensor& weights) {
+            if (graph.shape().copy_of(k) > 0) return;
             for (int j = 0; j < ranges[k.value].layers(); ++j) {
               result.weights_by_update[ranges[k.value].first + j].push_back(
                   weights.as<double>()[j]);
             }
           }};
   ScalarFeed feed(problem.x, problem.y);
+  const auto heads = scalar_heads(graph, problem.optimizer);
+  std::vector<LocalHead*> lent;
+  for (const auto& head : heads) lent.push_back(head.get());
   StageRunner runner(
-      graph, modules, feed, [&](int) { return problem.rate; }, observer);
+      graph, modules, feed, [&](int) { return problem.rate; }, observer, lent);
   CpuBackend backend(graph, runner, options);
   run(graph, backend);
-  for (const auto& history : result.weights_by_update) result.final.push_back(history.back());
+  for (const Stage k : up_to<Stage>(graph.shape().stages_a_copy())) {
+    std::ranges::copy(runner.weights(k).as<double>(), std::back_inserter(result.final));
+  }
+  for (const auto& head : heads) {
+    if (head != nullptr) result.heads.push_back(head->parameters());
+  }
   return result;
 }
 

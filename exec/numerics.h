@@ -24,6 +24,8 @@ struct ChainResult {
   std::vector<std::vector<double>> weights_by_update;
   std::vector<double> losses;  ///< one a micro-batch, from the last stage's forward
   std::vector<double> final;   ///< newest value of each weight
+  /// [stage]: newest parameters of its local head; empty where gradients come from the next stage.
+  std::vector<std::vector<double>> heads = {};
 };
 
 /// Runs the graph on a CpuBackend; consecutive weights go on a stage, sizes differing by at most

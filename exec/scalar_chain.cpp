@@ -9,10 +9,14 @@
 namespace unlatch::exec {
 namespace {
 
-/// Input and activation of each weight, as F saw them (decoupled.md section 13).
+/// Input and activation of each weight, as F saw them. I turns the activations into
+/// the gradients of their arguments, which W multiplies with the inputs.
 struct ScalarTape : StageModule::Tape {
   std::vector<double> h;
   std::vector<double> a;
+  std::vector<double> e;
+
+  std::size_t bytes() const override { return (h.size() + a.size() + e.size()) * sizeof(double); }
 };
 
 Tensor scalar(BufferPool& pool, double value) {
@@ -57,18 +61,32 @@ Tensor ScalarChainModule::forward(const Tensor& weights, const Tensor& input, Pa
 
 Tensor ScalarChainModule::backward(const Tensor& weights, const Tape& tape, const Tensor& gradient,
                                    double scale, bool wants_input_gradient, Tensor& weight_gradient,
-                                   Workspace&) {
-  const auto& kept = static_cast<const ScalarTape&>(tape);
-  const std::span<double> sums = weight_gradient.as<double>();
+                                   Workspace& workspace) {
+  ScalarTape part = static_cast<const ScalarTape&>(tape);
+  Tensor back = backward_input(weights, part, gradient, scale, wants_input_gradient, workspace);
+  backward_weight(part, weight_gradient, workspace);
+  return back;
+}
+
+Tensor ScalarChainModule::backward_input(const Tensor& weights, Tape& tape, const Tensor& gradient,
+                                         double scale, bool wants_input_gradient, Workspace&) {
+  auto& kept = static_cast<ScalarTape&>(tape);
   const std::span<const double> w = weights.as<double>();
+  kept.e.resize(w.size());
   double g = scale * *gradient.data<double>();
   for (std::size_t j = w.size(); j-- > 0;) {
     const double a = kept.a[j];
-    const double slope = activation_ == Activation::tanh ? 1 - a * a : 1;
-    sums[j] += g * slope * kept.h[j];
-    g = g * slope * w[j];
+    kept.e[j] = g * (activation_ == Activation::tanh ? 1 - a * a : 1);
+    g = kept.e[j] * w[j];
   }
+  kept.a = {};
   return wants_input_gradient ? scalar(pool_, g) : Tensor();
+}
+
+void ScalarChainModule::backward_weight(const Tape& tape, Tensor& weight_gradient, Workspace&) {
+  const auto& kept = static_cast<const ScalarTape&>(tape);
+  const std::span<double> sums = weight_gradient.as<double>();
+  for (std::size_t j = 0; j < sums.size(); ++j) sums[j] += kept.e[j] * kept.h[j];
 }
 
 Loss ScalarChainModule::loss(const Tensor& output, const Tensor& target, double scale,
@@ -76,6 +94,12 @@ Loss ScalarChainModule::loss(const Tensor& output, const Tensor& target, double 
   const double difference = *output.data<double>() - *target.data<double>();
   if (gradient != nullptr) *gradient = scalar(pool_, difference * scale);
   return {.loss = 0.5 * difference * difference, .correct = 0, .samples = 1};
+}
+
+Tensor ScalarChainModule::predicted(const Tensor& weights, int updates, double rate) {
+  const Tensor moved = pool_.copy_of(weights);
+  optimizer_.coast(moved.as<double>(), updates, rate);
+  return moved;
 }
 
 void ScalarChainModule::update(Tensor& weights, Tensor& gradient, double rate) {

@@ -30,9 +30,12 @@ struct Loss {
 /// different lanes may overlap (F beside R); each then has its own workspace.
 class StageModule {
  public:
-  /// What backward needs from forward; never the weights.
+  /// What backward needs from forward, and after backward_input what backward_weight needs; never
+  /// the weights.
   struct Tape {
     virtual ~Tape() = default;
+    /// Memory it keeps alive; what two layers share counts once.
+    virtual std::size_t bytes() const = 0;
   };
   /// normal: training forward that owns the batch-norm running statistics.
   /// replay: the same numbers again, statistics left alone.
@@ -53,10 +56,22 @@ class StageModule {
   virtual Tensor backward(const Tensor& weights, const Tape& tape, const Tensor& gradient,
                           double scale, bool wants_input_gradient, Tensor& weight_gradient,
                           Workspace& workspace) = 0;
+  /// The first half of backward: the gradient of the input. Leaves in the tape what the second half
+  /// needs and frees the rest.
+  virtual Tensor backward_input(const Tensor& weights, Tape& tape, const Tensor& gradient,
+                                double scale, bool wants_input_gradient, Workspace& workspace) = 0;
+  /// The second half: adds to the weight gradient. Both halves give the bits of backward.
+  virtual void backward_weight(const Tape& tape, Tensor& weight_gradient,
+                               Workspace& workspace) = 0;
   /// Last stage only: loss of an output against the target; *gradient becomes its gradient times
   /// `scale` (1/M, so that a batch uses its mean loss).
   virtual Loss loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,
                     Workspace& workspace) = 0;
+  /// Writes `factor` times the sum of the tensors, in their order, into all of them: gradients or
+  /// weights of the copies of this stage.
+  virtual void all_reduce(std::span<Tensor* const> tensors, double factor) const = 0;
+  /// A copy of the weights as the optimizer's momentum alone would move them in so many updates.
+  virtual Tensor predicted(const Tensor& weights, int updates, double rate) = 0;
   /// One optimizer step on the weights in place; zeroes the gradient.
   virtual void update(Tensor& weights, Tensor& gradient, double rate) = 0;
 };

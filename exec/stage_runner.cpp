@@ -7,7 +7,8 @@
 namespace unlatch::exec {
 
 StageRunner::StageRunner(const TaskGraph& graph, std::vector<StageModule*> modules, Feed& feed,
-                         std::function<double(int)> rate, Observer observer)
+                         std::function<double(int)> rate, Observer observer,
+                         std::vector<LocalHead*> heads)
     : graph_(graph),
       feed_(feed),
       rate_(std::move(rate)),
@@ -15,6 +16,15 @@ StageRunner::StageRunner(const TaskGraph& graph, std::vector<StageModule*> modul
       stages_(graph.shape().stages) {
   require(modules.size() == stages_.size(), "{} stage modules were given for {} stages",
           modules.size(), stages_.size());
+  const bool local = graph.local_gradients().source != GradientSource::next_stage;
+  require(!local || heads.size() == stages_.size(),
+          "{}: its stages learn from local heads or synthesisers, and the stages given have none; "
+          "the scalar chain of `unlatch numerics` has them",
+          graph.schedule());
+  require(!local || graph.shape().copies == 1,
+          "{}: {} copies of the model were asked for, but local heads belong to one copy and are "
+          "never averaged; run one replica",
+          graph.schedule(), graph.shape().copies);
   const int micro_batches = graph.shape().all_micro_batches();
   for (std::size_t k = 0; k < stages_.size(); ++k) {
     State& stage = stages_[k];
@@ -25,6 +35,13 @@ StageRunner::StageRunner(const TaskGraph& graph, std::vector<StageModule*> modul
     stage.errors.resize(micro_batches);
     stage.inputs.resize(micro_batches);
     stage.tapes.resize(micro_batches);
+    if (!graph.sources().empty()) {
+      stage.takers.resize(micro_batches);
+      for (const MicroBatch source : graph.sources()[k]) ++stage.takers[source.value];
+    }
+    if (!local || graph.shape().is_last(Stage{static_cast<int>(k)})) continue;
+    stage.head = heads[k];
+    stage.outputs.resize(micro_batches);
   }
 }
 
@@ -35,22 +52,51 @@ void StageRunner::run(const Task& task, Workspace& workspace) {
     case Op::recompute:
       return recompute(task, workspace);
     case Op::backward:
+    case Op::backward_input:
       return backward(task, workspace);
+    case Op::backward_weight:
+      return backward_weight(task, workspace);
+    case Op::pop_backward:
+      return learn(task, workspace);
     case Op::update:
       return update(task);
+    case Op::all_reduce:
+      return all_reduce(task);
     default:
       fail("task {} cannot run: its kind has no mathematics on the CPU", label(task));
   }
 }
 
+const Tensor& StageRunner::read_weights(const Task& task) const {
+  const State& stage = stages_[task.stage.value];
+  return task.version == stage.version ? stage.weights : stage.stash.at(task.version);
+}
+
+Tensor StageRunner::target_of(const Task& task) {
+  return feed_.target(graph_.origin(task.stage, task.micro_batch));
+}
+
+/// From the feed, or the output of the stage below; the last that takes an output removes it.
+Tensor StageRunner::take_input(const Task& task) {
+  State& stage = state(task);
+  if (graph_.shape().is_first(task.stage)) return feed_.input(task.micro_batch);
+  const int from = graph_.source(task.stage, task.micro_batch).value;
+  if (!stage.takers.empty() && --stage.takers[from] > 0) return stage.activations[from];
+  return std::exchange(stage.activations[from], {});
+}
+
 void StageRunner::forward(const Task& task, Workspace& workspace) {
   State& stage = state(task);
   const int i = task.micro_batch.value;
-  Tensor input = task.stage == Stage{0} ? feed_.input(task.micro_batch)
-                                        : std::exchange(stage.activations[i], {});
+  Tensor input = take_input(task);
   const bool keeps_tape = !task.has(replayed);
-  Tensor output = stage.module->forward(stage.weights, input, StageModule::Pass::normal,
+  const int ahead = graph_.predicts_weights() ? batch_of(graph_, task) - task.version : 0;
+  Tensor guess;
+  if (ahead > 0) guess = stage.module->predicted(stage.weights, ahead, rate_(task.version));
+  Tensor output = stage.module->forward(ahead > 0 ? guess : read_weights(task), input,
+                                        StageModule::Pass::normal,
                                         keeps_tape ? &stage.tapes[i] : nullptr, workspace);
+  if (task.has(last_reader)) stage.stash.erase(task.version);
   if (!keeps_tape) stage.inputs[i] = std::move(input);
   hand_on(task, std::move(output), workspace);
 }
@@ -59,13 +105,14 @@ void StageRunner::forward(const Task& task, Workspace& workspace) {
 void StageRunner::hand_on(const Task& task, Tensor output, Workspace& workspace) {
   const int i = task.micro_batch.value;
   if (!is_last(task.stage)) {
-    stages_[task.stage.value + 1].activations[i] = std::move(output);
+    if (state(task).head != nullptr) state(task).outputs[i] = output;
+    State& next = stages_[task.stage.value + 1];
+    if (next.takers.empty() || next.takers[i] > 0) next.activations[i] = std::move(output);
     return;
   }
   State& stage = state(task);
   const Loss loss =
-      stage.module->loss(output, feed_.target(task.micro_batch), 1.0 / graph_.shape().micro_batches,
-                         &stage.errors[i], workspace);
+      stage.module->loss(output, target_of(task), graph_.loss_scale(), &stage.errors[i], workspace);
   if (observer_.loss) observer_.loss(task.micro_batch, loss);
 }
 
@@ -77,18 +124,48 @@ void StageRunner::recompute(const Task& task, Workspace& workspace) {
                         workspace);
 }
 
+/// Of the next stage's backward, the loss, or the stage's own head.
+Tensor StageRunner::output_gradient(const Task& task, Workspace& workspace) {
+  State& stage = state(task);
+  const int i = task.micro_batch.value;
+  if (stage.head == nullptr) return std::exchange(stage.errors[i], {});
+  const bool still_to_learn = graph_.local_gradients().source == GradientSource::synthesiser;
+  const Tensor output = still_to_learn ? stage.outputs[i] : std::exchange(stage.outputs[i], {});
+  return stage.head->gradient(output, target_of(task), graph_.loss_scale(), workspace);
+}
+
+void StageRunner::learn(const Task& task, Workspace& workspace) {
+  State& stage = state(task);
+  const int i = task.micro_batch.value;
+  stage.head->learn(std::exchange(stage.outputs[i], {}), target_of(task),
+                    std::exchange(stage.errors[i], {}), workspace);
+}
+
 void StageRunner::backward(const Task& task, Workspace& workspace) {
   State& stage = state(task);
   const int i = task.micro_batch.value;
-  const Tensor& weights =
-      task.version == stage.version ? stage.weights : stage.stash.at(task.version);
-  const Tensor error = std::exchange(stage.errors[i], {});
-  const auto tape = std::exchange(stage.tapes[i], nullptr);
+  const Tensor& weights = read_weights(task);
+  const Tensor error = output_gradient(task, workspace);
   const double scale = is_last(task.stage) ? 1.0 : graph_.gradient_scale();
-  const bool sends = task.stage > Stage{0};
-  Tensor gradient =
-      stage.module->backward(weights, *tape, error, scale, sends, stage.gradient, workspace);
+  const bool sends = !graph_.shape().is_first(task.stage) &&
+                     graph_.local_gradients().source != GradientSource::local_head;
+  Tensor gradient;
+  if (task.op == Op::backward) {
+    const auto tape = std::exchange(stage.tapes[i], nullptr);
+    gradient =
+        stage.module->backward(weights, *tape, error, scale, sends, stage.gradient, workspace);
+  } else {
+    gradient =
+        stage.module->backward_input(weights, *stage.tapes[i], error, scale, sends, workspace);
+  }
   if (sends) stages_[task.stage.value - 1].errors[i] = std::move(gradient);
+  if (task.has(last_reader)) stage.stash.erase(task.version);
+}
+
+void StageRunner::backward_weight(const Task& task, Workspace& workspace) {
+  State& stage = state(task);
+  const auto tape = std::exchange(stage.tapes[task.micro_batch.value], nullptr);
+  stage.module->backward_weight(*tape, stage.gradient, workspace);
   if (task.has(last_reader)) stage.stash.erase(task.version);
 }
 
@@ -98,9 +175,22 @@ void StageRunner::update(const Task& task) {
     stage.stash[stage.version] = stage.weights;
     stage.weights = pool_.copy_of(stage.weights);
   }
-  stage.module->update(stage.weights, stage.gradient, rate_(batch_of(graph_, task)));
+  const double rate = rate_(batch_of(graph_, task));
+  stage.module->update(stage.weights, stage.gradient, rate);
+  if (stage.head != nullptr) stage.head->update(rate);
   if (observer_.update) observer_.update(task.stage, stage.version, stage.weights);
   ++stage.version;
+}
+
+/// Over the copies of a stage: their gradients, or every few updates their weights.
+void StageRunner::all_reduce(const Task& task) {
+  const Shape& shape = graph_.shape();
+  const bool averages = graph_.local_updates() > 0;
+  std::vector<Tensor*> tensors;
+  for (int k = task.stage.value; k < shape.stages; k += shape.stages_a_copy()) {
+    tensors.push_back(averages ? &stages_[k].weights : &stages_[k].gradient);
+  }
+  state(task).module->all_reduce(tensors, averages ? 1.0 / shape.copies : 1.0);
 }
 
 }  // namespace unlatch::exec

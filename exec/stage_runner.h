@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "exec/local_head.h"
 #include "exec/task_runner.h"
 #include "schedules/graph.h"
 
@@ -25,9 +26,11 @@ struct Observer {
 class StageRunner : public TaskRunner {
  public:
   /// `rate` gives the learning rate for the gradient of a batch. Everything referred to must
-  /// outlive the runner. Throws Error unless there is one module a stage.
+  /// outlive the runner. `heads` are for schedules with local gradients, one a stage, null for the
+  /// last. Throws Error unless there is one module a stage, and one head where they are needed.
   StageRunner(const TaskGraph& graph, std::vector<StageModule*> modules, Feed& feed,
-              std::function<double(int batch)> rate, Observer observer = {});
+              std::function<double(int batch)> rate, Observer observer = {},
+              std::vector<LocalHead*> heads = {});
 
   void run(const Task& task, Workspace& workspace) override;
 
@@ -39,23 +42,34 @@ class StageRunner : public TaskRunner {
  private:
   struct State {
     StageModule* module = nullptr;
+    LocalHead* head = nullptr;  ///< where the gradient of its output is its own affair
     Tensor weights;
     Tensor gradient;                        ///< summed since the last update
     int version = 0;                        ///< updates done
-    std::unordered_map<int, Tensor> stash;  ///< older versions that a backward will read
+    std::unordered_map<int, Tensor> stash;  ///< older versions that a task will read
     std::vector<Tensor> activations;        ///< h_k(i) on its way into the stage
+    std::vector<int> takers;                ///< of each; empty where one takes it
     std::vector<Tensor> errors;             ///< g_{k+1}(i) on its way into the stage
+    std::vector<Tensor> outputs;            ///< h_{k+1}(i) kept for the head
     std::vector<Tensor> inputs;             ///< h_k(i) kept for R
     std::vector<std::unique_ptr<StageModule::Tape>> tapes;
   };
 
+  /// The weights of the version that a task reads, from the stash if an update came between.
+  const Tensor& read_weights(const Task& task) const;
+  Tensor target_of(const Task& task);
+  Tensor take_input(const Task& task);
   void forward(const Task& task, Workspace& workspace);
   void recompute(const Task& task, Workspace& workspace);
-  void backward(const Task& task, Workspace& workspace);
+  void backward(const Task& task, Workspace& workspace);  ///< B and I
+  void backward_weight(const Task& task, Workspace& workspace);
+  Tensor output_gradient(const Task& task, Workspace& workspace);
+  void learn(const Task& task, Workspace& workspace);
   void update(const Task& task);
+  void all_reduce(const Task& task);
   void hand_on(const Task& task, Tensor output, Workspace& workspace);
   State& state(const Task& task) { return stages_[task.stage.value]; }
-  bool is_last(Stage k) const { return k == graph_.shape().last_stage(); }
+  bool is_last(Stage k) const { return graph_.shape().is_last(k); }
 
   const TaskGraph& graph_;
   Feed& feed_;

@@ -1,6 +1,7 @@
 // Tensor: a shared block of memory and where it returns to; shapes are known to those who use it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -33,6 +34,20 @@ class Tensor {
   std::shared_ptr<std::byte> data_;
   std::size_t bytes_ = 0;
 };
+
+/// Writes `factor` times the sum of the tensors, in their order, into all of them.
+template <class T>
+void all_reduce_as(std::span<Tensor* const> tensors, double factor) {
+  const std::span<T> sum = tensors.front()->as<T>();
+  for (std::size_t c = 1; c < tensors.size(); ++c) {
+    const std::span<const T> more = tensors[c]->as<T>();
+    for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += more[j];
+  }
+  for (T& value : sum) value *= static_cast<T>(factor);
+  for (Tensor* tensor : tensors.subspan(1)) {
+    std::copy(sum.begin(), sum.end(), tensor->as<T>().begin());
+  }
+}
 
 /// Hands out tensors and takes their memory back for the next of the same size. Thread-safe; must
 /// outlive its tensors' users only in the sense of shared state: the memory itself is kept alive.

@@ -66,6 +66,15 @@ void Optimizer<Real>::step(std::span<Real> weights, std::span<const Real> gradie
   }
 }
 
+template <class Real>
+void Optimizer<Real>::coast(std::span<Real> weights, int steps, double rate) const {
+  if (velocity_.empty()) return;
+  const double b = spec_.momentum;
+  const double sum = (b - std::pow(b, steps + 1)) / (1 - b);  // b + b^2 + .. + b^steps
+  const Real factor = static_cast<Real>(rate * (1 - spec_.s * (1 - b)) * sum);
+  for (std::size_t i = 0; i < weights.size(); ++i) weights[i] -= factor * velocity_[i];
+}
+
 template class Optimizer<float>;
 template class Optimizer<double>;
 

@@ -31,6 +31,9 @@ class Optimizer {
   Optimizer(const OptimizerSpec& spec, std::size_t parameters);
   /// Steps the weights in place. The gradient is left as it is.
   void step(std::span<Real> weights, std::span<const Real> gradient, double rate);
+  /// The weights after that many more steps at this rate, if all gradients to come were 0 and
+  /// nothing decayed. In place.
+  void coast(std::span<Real> weights, int steps, double rate) const;
   std::span<Real> velocity() { return velocity_; }
 
  private:

@@ -29,29 +29,25 @@ TaskGraph Builder::build() {
 
 void Builder::make_lanes() {
   bool barriers = false;
-  lanes_of_rank_.assign(shape_.ranks(), {-1, -1});
   for (const Rank r : up_to<Rank>(shape_.ranks())) {
     bool recompute = false;
     for (const Item& item : schedule_.programs()[r.value].items()) {
       recompute = recompute || item.engine == Engine::recompute;
       barriers = barriers || item.kind == Item::Kind::barrier;
     }
-    lanes_of_rank_[r.value][0] = static_cast<int>(lanes_.size());
     lanes_.push_back({r, Engine::compute, {}});
-    if (recompute) {
-      lanes_of_rank_[r.value][1] = static_cast<int>(lanes_.size());
-      lanes_.push_back({r, Engine::recompute, {}});
-    }
+    if (recompute) lanes_.push_back({r, Engine::recompute, {}});
   }
-  if (barriers) {
-    // Control lanes stand last of their rank; the barriers are kept on rank 0.
-    const auto place = std::find_if(lanes_.begin(), lanes_.end(),
-                                    [](const Lane& lane) { return lane.rank != Rank{0}; });
-    control_lane_ = static_cast<int>(place - lanes_.begin());
-    lanes_.insert(place, {Rank{0}, Engine::control, {}});
-    for (std::size_t r = 1; r < lanes_of_rank_.size(); ++r) {
-      for (int& lane : lanes_of_rank_[r]) lane += lane >= 0 ? 1 : 0;
-    }
+  if (barriers) lanes_.push_back({Rank{0}, Engine::control, {}});
+  for (const Stage k : up_to<Stage>(shape_.copies > 1 ? shape_.stages_a_copy() : 0)) {
+    lanes_.push_back({schedule_.rank_of(k), Engine::all_reduce, k});
+  }
+  std::ranges::sort(lanes_);
+  lanes_of_rank_.assign(shape_.ranks(), {-1, -1});
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+    std::array<int, 2>& mine = lanes_of_rank_[lanes_[lane].rank.value];
+    if (lanes_[lane].engine == Engine::compute) mine[0] = static_cast<int>(lane);
+    if (lanes_[lane].engine == Engine::recompute) mine[1] = static_cast<int>(lane);
   }
   require(lanes_.size() <= 65535, "{}: {} ranks need {} lanes; at most 65535 fit a graph",
           schedule_.specification(), shape_.ranks(), lanes_.size());
@@ -73,6 +69,7 @@ void Builder::make_nodes() {
   }
   first_node_.push_back(static_cast<Node>(tasks_.size()));
   add_barrier_nodes();
+  add_all_reduce_nodes();
 }
 
 void Builder::add_node(const Item& item, Rank rank, int column) {
@@ -84,7 +81,8 @@ void Builder::add_node(const Item& item, Rank rank, int column) {
   task.step = item.step;
   task.lane = static_cast<std::uint16_t>(lane_index(rank, item.engine));
   tasks_.push_back(task);
-  columns_.push_back(column);
+  columns_.push_back(item.column >= 0 ? item.column : column);
+  from_file_ = from_file_ || item.column >= 0;
   if (!in_range(item)) {
     report("range", {node},
            fmt::format("{} at {}: stages are 0..{} and micro-batches 0..{}", label(task),
@@ -102,6 +100,14 @@ void Builder::add_node(const Item& item, Rank rank, int column) {
     return;
   }
   entry = node;
+  if (item.op != Op::update && shape_.copy_of(item.stage) != shape_.copy_of(item.micro_batch)) {
+    report("placement", {node},
+           fmt::format("{} at {}: micro-batch {} belongs to copy {} of the model, stage {} to copy "
+                       "{}",
+                       label(task), place(node), item.micro_batch.value,
+                       shape_.copy_of(item.micro_batch), item.stage.value,
+                       shape_.copy_of(item.stage)));
+  }
   if (schedule_.rank_of(item.stage) != rank) {
     report("placement", {node},
            fmt::format("{} at {}: stage {} is on ranks {} and {}; a stage has one rank",
@@ -127,11 +133,45 @@ void Builder::add_barrier_nodes() {
     Task task;
     task.op = Op::barrier;
     task.step = static_cast<std::int32_t>(j);
-    task.lane = static_cast<std::uint16_t>(control_lane_);
+    task.lane = find_lane({Rank{0}, Engine::control, {}});
     tasks_.push_back(task);
     columns_.push_back(static_cast<std::int32_t>(j));
   }
   before_barrier_.resize(most);
+}
+
+/// One for every update of the first copy, or for every `local_updates` of them.
+void Builder::add_all_reduce_nodes() {
+  if (shape_.copies == 1) return;
+  const int period = std::max(1, schedule_.local_updates());
+  std::vector<std::vector<Node>> updates(shape_.stages);
+  for (Node node = 0; node < first_barrier(); ++node) {
+    if (tasks_[node].op == Op::update) updates[tasks_[node].stage.value].push_back(node);
+  }
+  all_reduces_.resize(shape_.stages_a_copy());
+  for (const Stage k : up_to<Stage>(shape_.stages)) {
+    const std::vector<Node>& first_copy = updates[shape_.model_stage(k).value];
+    if (updates[k.value].size() != first_copy.size()) {
+      report("copies", {},
+             fmt::format("stage {} is updated {} times in copy 0 of the model and {} times in copy "
+                         "{}; the copies update together",
+                         shape_.model_stage(k).value, first_copy.size(), updates[k.value].size(),
+                         shape_.copy_of(k)));
+    }
+  }
+  for (const Stage k : up_to<Stage>(shape_.stages_a_copy())) {
+    first_node_.push_back(static_cast<Node>(tasks_.size()));
+    for (std::size_t n = period - 1; n < updates[k.value].size(); n += period) {
+      Task task = tasks_[updates[k.value][n]];
+      task.op = Op::all_reduce;
+      task.version = static_cast<std::int32_t>(n);
+      task.lane = find_lane({schedule_.rank_of(k), Engine::all_reduce, k});
+      all_reduces_[k.value].push_back(static_cast<Node>(tasks_.size()));
+      columns_.push_back(static_cast<std::int32_t>(n));
+      tasks_.push_back(task);
+    }
+  }
+  joined_.resize(static_cast<Node>(tasks_.size()) - first_all_reduce());
 }
 
 bool Builder::in_range(const Item& item) const {
@@ -152,60 +192,27 @@ int Builder::lane_index(Rank rank, Engine engine) const {
   return lanes_of_rank_[rank.value][engine == Engine::recompute ? 1 : 0];
 }
 
+std::uint16_t Builder::find_lane(const Lane& lane) const {
+  return static_cast<std::uint16_t>(std::ranges::lower_bound(lanes_, lane) - lanes_.begin());
+}
+
 // ---- versions, flags, edges ----------------------------------------------------------------
 
 bool Builder::prepare() {
   check_programs();
   if (!violations_.empty()) return false;
   for (const Rank r : up_to<Rank>(shape_.ranks())) derive_versions(r);
+  if (!violations_.empty()) return false;
   edges_.reserve(tasks_.size() * 2);
   first_edge_.reserve(tasks_.size() + 1);
   lane_end_.assign(lanes_.size(), none);
+  newest_gradient_.assign(shape_.stages, none);
+  pending_average_.assign(shape_.stages, none);
   for (const Rank r : up_to<Rank>(shape_.ranks())) add_edges_of(r);
   add_barrier_edges();
+  add_all_reduce_edges();
   first_edge_.push_back(static_cast<std::uint32_t>(edges_.size()));
   return true;
-}
-
-void Builder::derive_versions(Rank rank) {
-  std::vector<std::vector<Node>> updates(shape_.stages);        // by stage and version
-  std::vector<std::vector<Node>> stash_readers(shape_.stages);  // newest, by stage and version
-  Node node = first_node_[rank.value];
-  for (const Item& item : schedule_.programs()[rank.value].items()) {
-    if (item.kind != Item::Kind::task) continue;
-    Task& task = tasks_[node];
-    const int k = task.stage.value;
-    const int current = static_cast<int>(updates[k].size());
-    task.version = current;
-    if (item.op == Op::forward) {
-      if (keeps_only_input(task.stage, task.micro_batch)) task.flags |= replayed;
-    } else if (item.op == Op::update) {
-      updates[k].push_back(node);
-    } else if (item.weights == Weights::as_forward) {
-      task.version = tasks_[find(Op::forward, task.stage, task.micro_batch)].version;
-    } else if (item.op == Op::backward_weight) {
-      task.version = tasks_[find(Op::backward_input, task.stage, task.micro_batch)].version;
-    }
-    if (item.op != Op::update && task.version < current) {
-      stash_readers[k].resize(current, none);
-      stash_readers[k][task.version] = node;
-    }
-    ++node;
-  }
-  for (int k = 0; k < shape_.stages; ++k) {
-    for (std::size_t version = 0; version < stash_readers[k].size(); ++version) {
-      if (stash_readers[k][version] == none) continue;
-      tasks_[updates[k][version]].flags |= keeps_old;
-      tasks_[stash_readers[k][version]].flags |= last_reader;
-    }
-  }
-}
-
-/// An R will rebuild the tape; or would, had the run not ended (no drain).
-bool Builder::keeps_only_input(Stage k, MicroBatch i) const {
-  if (index_[static_cast<int>(Op::recompute)].empty()) return false;
-  if (find(Op::recompute, k, i) != none) return true;
-  return find(Op::backward, k, i) == none && find(Op::backward_input, k, i) == none;
 }
 
 void Builder::add_edges_of(Rank rank) {
@@ -224,7 +231,7 @@ void Builder::add_edges_of(Rank rank) {
           before_barrier_[barriers_passed_].push_back(lane_end_[lane]);
         }
       }
-      pending_barrier = first_node_.back() + barriers_passed_++;
+      pending_barrier = first_barrier() + barriers_passed_++;
       continue;
     }
     first_edge_.push_back(static_cast<std::uint32_t>(edges_.size()));
@@ -234,6 +241,7 @@ void Builder::add_edges_of(Rank rank) {
       add_edge(std::exchange(pending_barrier, none), EdgeKind::barrier);
     }
     add_edges_into(node, item);
+    if (shape_.copies > 1) join_copies(node);
     lane_end_[lane] = node++;
   }
 }
@@ -270,6 +278,18 @@ Builder::Node Builder::output_of_backward(Stage k, MicroBatch i) const {
   return node;
 }
 
+/// What makes the input of F(k,i).
+Builder::Node Builder::output_taken_by(Stage k, MicroBatch i) const {
+  const Sources& sources = schedule_.sources();
+  return output_of_forward(k - 1, sources.empty() ? i : sources[k.value][i.value]);
+}
+
+/// B, or the I that stands for it, of a stage that works on the gradient of the next one.
+bool Builder::takes_gradient(const Task& task) const {
+  return gives_input_gradient(task.op) && !shape_.is_last(task.stage) &&
+         schedule_.local_gradients().source == GradientSource::next_stage;
+}
+
 void Builder::add_data_edges(Node node) {
   const Task& task = tasks_[node];
   const Stage k = task.stage;
@@ -279,12 +299,12 @@ void Builder::add_data_edges(Node node) {
   };
   const bool takes_activation =
       task.op == Op::pop_forward || (task.op == Op::forward && find(Op::pop_forward, k, i) == none);
-  if (takes_activation && k > Stage{0}) {
-    from_other_lane(output_of_forward(k - 1, i), EdgeKind::activation);
+  if (takes_activation && !shape_.is_first(k)) {
+    from_other_lane(output_taken_by(k, i), EdgeKind::activation);
   }
-  const bool takes_gradient = task.op == Op::pop_backward || (gives_input_gradient(task.op) &&
-                                                              find(Op::pop_backward, k, i) == none);
-  if (takes_gradient && k < shape_.last_stage()) {
+  const bool waits =
+      task.op == Op::pop_backward || (takes_gradient(task) && find(Op::pop_backward, k, i) == none);
+  if (waits && !shape_.is_last(k)) {
     from_other_lane(output_of_backward(k + 1, i), EdgeKind::gradient);
   }
   if (gives_input_gradient(task.op)) from_other_lane(find(Op::recompute, k, i), EdgeKind::local);
@@ -319,10 +339,44 @@ void Builder::add_queue_edge(Node node, int capacity) {
   if (pop != none) add_edge(pop, EdgeKind::queue);
 }
 
+/// Edges between a node and the AR of its stage: the newest gradient goes in and the sum comes out
+/// before an update; or weights go in after an update and come out before they are used again.
+void Builder::join_copies(Node node) {
+  const Task& task = tasks_[node];
+  const int k = task.stage.value;
+  if (pending_average_[k] != none) {
+    add_edge(std::exchange(pending_average_[k], none), EdgeKind::all_reduce);
+  }
+  if (task.op == Op::backward || task.op == Op::backward_weight) newest_gradient_[k] = node;
+  if (task.op != Op::update) return;
+  const int period = schedule_.local_updates();
+  if (period > 0 && (task.version + 1) % period != 0) return;
+  const std::size_t number = period > 0 ? (task.version + 1) / period - 1 : task.version;
+  const Node all_reduce = all_reduces_[shape_.model_stage(task.stage).value][number];
+  joined_[all_reduce - first_all_reduce()].push_back(period > 0 ? node : newest_gradient_[k]);
+  if (period > 0) {
+    pending_average_[k] = all_reduce;
+  } else {
+    add_edge(all_reduce, EdgeKind::all_reduce);
+  }
+}
+
+void Builder::add_all_reduce_edges() {
+  for (const std::vector<Node>& lane : all_reduces_) {
+    for (const Node node : lane) {
+      first_edge_.push_back(static_cast<std::uint32_t>(edges_.size()));
+      if (node != lane.front()) add_edge(node - 1, EdgeKind::order);
+      for (const Node from : joined_[node - first_all_reduce()]) {
+        add_edge(from, EdgeKind::all_reduce);
+      }
+    }
+  }
+}
+
 void Builder::add_barrier_edges() {
   for (std::size_t j = 0; j < before_barrier_.size(); ++j) {
     first_edge_.push_back(static_cast<std::uint32_t>(edges_.size()));
-    if (j > 0) add_edge(first_node_.back() + static_cast<Node>(j) - 1, EdgeKind::order);
+    if (j > 0) add_edge(first_barrier() + static_cast<Node>(j) - 1, EdgeKind::order);
     for (const Node before : before_barrier_[j]) add_edge(before, EdgeKind::barrier);
   }
 }

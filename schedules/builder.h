@@ -34,9 +34,11 @@ class Builder {
   void make_nodes();
   void add_node(const Item& item, Rank rank, int column);
   void add_barrier_nodes();
+  void add_all_reduce_nodes();
   bool in_range(const Item& item) const;
   Node find(Op op, Stage k, MicroBatch i) const;
   int lane_index(Rank rank, Engine engine) const;
+  std::uint16_t find_lane(const Lane& lane) const;
 
   // What the programs must hold, whatever their order (builder_checks.cpp).
   void check_programs();
@@ -46,12 +48,15 @@ class Builder {
   void check_order_of(Rank rank);
   void check_updates_of(Rank rank);
   void report(std::string rule, const std::vector<Node>& nodes, std::string message);
+  Node first_barrier() const { return first_node_[shape_.ranks()]; }
+  Node first_all_reduce() const { return first_barrier() + std::ssize(before_barrier_); }
   Rank rank_of(Node node) const { return lanes_[tasks_[node].lane].rank; }
   std::string place(Node node) const;
 
   // Versions, flags and edges, walking each program once (builder.cpp).
   bool prepare();
   void derive_versions(Rank rank);
+  void check_version(Node node, int current);
   bool keeps_only_input(Stage k, MicroBatch i) const;
   void add_edges_of(Rank rank);
   void add_edges_into(Node node, const Item& item);
@@ -59,9 +64,13 @@ class Builder {
   void add_recompute_edges(Node node, bool beside);
   void add_queue_edge(Node node, int capacity);
   void add_barrier_edges();
+  void join_copies(Node node);
+  void add_all_reduce_edges();
   void add_edge(Node from, EdgeKind kind) { edges_.push_back({from, kind}); }
   Node output_of_forward(Stage k, MicroBatch i) const;
   Node output_of_backward(Stage k, MicroBatch i) const;
+  bool takes_gradient(const Task& task) const;
+  Node output_taken_by(Stage k, MicroBatch i) const;
 
   // Topological order (builder_order.cpp).
   bool number_nodes();
@@ -75,17 +84,22 @@ class Builder {
 
   std::vector<Lane> lanes_;
   std::vector<std::array<int, 2>> lanes_of_rank_;  ///< compute, recompute
-  int control_lane_ = -1;
 
-  std::vector<Task> tasks_;                  ///< by node
-  std::vector<std::int32_t> columns_;        ///< by node: place in its program
-  std::vector<Node> first_node_;             ///< by rank, and one more for the barriers
+  std::vector<Task> tasks_;            ///< by node
+  std::vector<std::int32_t> columns_;  ///< by node: place in its program
+  bool from_file_ = false;             ///< places are rows and columns of a file
+  /// By rank; then of the barriers; then of the AR of each model stage, where there are copies.
+  std::vector<Node> first_node_;
   std::array<std::vector<Node>, 12> index_;  ///< by op, at stage * all micro-batches + micro-batch
 
   std::vector<std::uint32_t> first_edge_;  ///< by node, into edges_
   std::vector<NodeEdge> edges_;
   std::vector<Node> lane_end_;                     ///< newest node of each lane while walking
   std::vector<std::vector<Node>> before_barrier_;  ///< what each barrier waits for
+  std::vector<std::vector<Node>> all_reduces_;     ///< by model stage, in order
+  std::vector<std::vector<Node>> joined_;          ///< by AR, counted from the first: its inputs
+  std::vector<Node> newest_gradient_;              ///< by stage, while walking
+  std::vector<Node> pending_average_;              ///< by stage: its next node waits for it
   Node phase_ = none;                              ///< pending after(): the next node waits for it
   int barriers_passed_ = 0;
 

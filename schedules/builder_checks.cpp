@@ -8,6 +8,7 @@
 namespace unlatch {
 
 std::string Builder::place(Node node) const {
+  if (from_file_) return fmt::format("row {}, column {}", rank_of(node).value, columns_[node]);
   return fmt::format("rank {}, place {}", rank_of(node).value, columns_[node]);
 }
 
@@ -24,16 +25,15 @@ void Builder::report(std::string rule, const std::vector<Node>& nodes, std::stri
 void Builder::check_programs() {
   for (const Stage k : up_to<Stage>(shape_.stages)) check_work_of(k);
   check_partners();
+  for (const Rank r : up_to<Rank>(shape_.ranks())) check_order_of(r);
   if (!violations_.empty()) return;
-  for (const Rank r : up_to<Rank>(shape_.ranks())) {
-    check_order_of(r);
-    check_updates_of(r);
-  }
+  for (const Rank r : up_to<Rank>(shape_.ranks())) check_updates_of(r);
 }
 
 void Builder::check_work_of(Stage k) {
   bool left_out = false;  // without drain a stage may leave out its last backwards, no others
   for (const MicroBatch i : up_to<MicroBatch>(shape_.all_micro_batches())) {
+    if (shape_.copy_of(i) != shape_.copy_of(k)) continue;
     if (find(Op::forward, k, i) == none) {
       report("missing", {},
              fmt::format("{} is missing: stage {} must forward micro-batches 0..{}",
@@ -44,13 +44,14 @@ void Builder::check_work_of(Stage k) {
     const bool done = check_backward_of(k, i);
     const bool may_leave_out = !shape_.drain && !left_out;
     if (!done && !may_leave_out && !left_out) {
-      const bool forwarded = find(Op::forward, k, i) != none;
-      report(
-          "missing", {},
-          fmt::format("{} is missing{}", label(Op::backward, k, i),
-                      forwarded ? fmt::format(", while {} exists", label(Op::forward, k, i)) : ""));
+      const Node forward = find(Op::forward, k, i);
+      std::string text = fmt::format("{} is missing", label(Op::backward, k, i));
+      if (forward != none) text += fmt::format(", while {} exists", label(tasks_[forward]));
+      if (forward != none && from_file_) text += fmt::format(" at {}", place(forward));
+      report("missing", {}, std::move(text));
       violations_.back().tasks = {label(Op::backward, k, i)};
       violations_.back().row = schedule_.rank_of(k).value;
+      if (forward != none && from_file_) violations_.back().column = columns_[forward];
     }
     if (done && left_out) {
       report("missing", {},
@@ -92,7 +93,7 @@ void Builder::check_partners() {
       {{Op::push_forward, Op::pop_forward}, {Op::push_backward, Op::pop_backward}}};
   for (const auto& [push, pop] : pairs) {
     const int hop = push == Op::push_forward ? 1 : -1;
-    for (Node node = 0; node < first_node_.back(); ++node) {
+    for (Node node = 0; node < first_barrier(); ++node) {
       const Task& task = tasks_[node];
       if (task.op != push && task.op != pop) continue;
       const Stage partner = task.stage + (task.op == push ? hop : -hop);
@@ -111,9 +112,9 @@ void Builder::check_order_of(Rank rank) {
   const auto must_follow = [&](Node later, Node earlier) {
     if (earlier == none || rank_of(earlier) != rank || earlier < later) return;
     report("order", {later, earlier},
-           fmt::format("{} stands before {} on rank {} (places {} and {}), but needs it",
-                       label(tasks_[later]), label(tasks_[earlier]), rank.value, columns_[later],
-                       columns_[earlier]));
+           fmt::format("{} stands before {} on rank {} ({} {} and {}), but needs it",
+                       label(tasks_[later]), label(tasks_[earlier]), rank.value,
+                       from_file_ ? "columns" : "places", columns_[later], columns_[earlier]));
   };
   for (Node node = first_node_[rank.value]; node < first_node_[rank.value + 1]; ++node) {
     const Task& task = tasks_[node];
@@ -124,9 +125,9 @@ void Builder::check_order_of(Rank rank) {
     }
     if (gives_input_gradient(task.op)) {
       must_follow(node, find(Op::recompute, k, i));
-      if (k < shape_.last_stage()) must_follow(node, output_of_backward(k + 1, i));
+      if (takes_gradient(task)) must_follow(node, output_of_backward(k + 1, i));
     }
-    if (task.op == Op::forward && k > Stage{0}) must_follow(node, output_of_forward(k - 1, i));
+    if (task.op == Op::forward && !shape_.is_first(k)) must_follow(node, output_taken_by(k, i));
     if (task.op == Op::backward_weight) must_follow(node, find(Op::backward_input, k, i));
   }
 }
@@ -152,7 +153,7 @@ void Builder::check_updates_of(Rank rank) {
     }
   }
   for (const Node node : waiting) {
-    if (updates && node != none) {
+    if (updates && node != none && !schedule_.may_leave_gradients_unapplied()) {
       report("unfinished", {node},
              fmt::format("the gradient of {} at {} is never applied: no "
                          "update of stage {} follows",

@@ -11,7 +11,7 @@ namespace unlatch {
 /// Runs each rank's program as far as it goes; a blocked rank waits on one unnumbered node and is
 /// woken when that gets its number. Linear in nodes and edges, without recursion.
 bool Builder::number_nodes() {
-  const int programs = static_cast<int>(first_node_.size());  // the ranks, then the barriers
+  const int programs = static_cast<int>(first_node_.size());  // ranks, barriers, AR of each stage
   const Node nodes = static_cast<Node>(tasks_.size());
   std::vector<Node> head(first_node_.begin(), first_node_.end());
   std::vector<Node> end(first_node_.begin() + 1, first_node_.end());
@@ -72,6 +72,11 @@ TaskGraph Builder::assemble() const {
   TaskGraph::Parts parts;
   parts.schedule = schedule_.specification();
   parts.gradient_scale = schedule_.gradient_scale();
+  parts.loss_scale = schedule_.loss_scale();
+  parts.local_gradients = schedule_.local_gradients();
+  parts.sources = schedule_.sources();
+  parts.predicts_weights = schedule_.predicts_weights();
+  parts.local_updates = schedule_.local_updates();
   parts.shape = shape_;
   parts.lanes = lanes_;
   for (const Stage k : up_to<Stage>(shape_.stages)) {

@@ -17,6 +17,12 @@ TaskGraph::TaskGraph(Parts parts) : parts_(std::move(parts)) {
 #endif
 }
 
+MicroBatch TaskGraph::origin(Stage k, MicroBatch i) const {
+  if (parts_.sources.empty()) return i;
+  for (; !shape().is_first(k); k = k - 1) i = source(k, i);
+  return i;
+}
+
 std::size_t TaskGraph::memory_bytes() const {
   return parts_.tasks.capacity() * sizeof(Task) + parts_.edges.capacity() * sizeof(Edge) +
          parts_.first_edge.capacity() * sizeof(std::uint32_t) +

@@ -13,17 +13,30 @@
 namespace unlatch {
 
 /// The size of a run. ranks * chunks == stages.
+///
+/// A model may be trained by several copies of it (two directions of one pipeline, data-parallel
+/// replicas). Each copy then has stages of its own, copy after copy, and works on its own
+/// micro-batches of every batch, again copy after copy.
 struct Shape {
-  int stages = 4;
+  int stages = 4;         ///< of all copies together
   int chunks = 1;         ///< stages a rank
   int micro_batches = 1;  ///< per batch; micro-batches are numbered over the whole run
   int batches = 1;
   /// false: each rank stops after its own local step batches-1 and leaves gradients in flight.
   bool drain = true;
+  int copies = 1;    ///< of the model; divides stages and micro_batches
+  int replicas = 1;  ///< data-parallel ones among the copies, each with ranks of its own
 
   int ranks() const { return stages / chunks; }
   int all_micro_batches() const { return micro_batches * batches; }
   Stage last_stage() const { return {stages - 1}; }
+  int stages_a_copy() const { return stages / copies; }
+  bool is_first(Stage k) const { return k.value % stages_a_copy() == 0; }
+  bool is_last(Stage k) const { return (k.value + 1) % stages_a_copy() == 0; }
+  /// The slice of the model that a stage holds, the same in every copy.
+  Stage model_stage(Stage k) const { return {k.value % stages_a_copy()}; }
+  int copy_of(Stage k) const { return k.value / stages_a_copy(); }
+  int copy_of(MicroBatch i) const { return i.value % micro_batches / (micro_batches / copies); }
   friend bool operator==(const Shape&, const Shape&) = default;
 };
 
@@ -37,6 +50,7 @@ enum class EdgeKind : std::uint8_t {
   barrier,     ///< end of a lock-step iteration
   phase,       ///< end of the forward phase before a backward (update lock)
   queue,       ///< a pop frees the place that a push needs
+  all_reduce,  ///< from and to the sum of the copies' gradients or the average of their weights
   beside,      ///< R starts together with this F; the only edge that waits for a start, not an end
 };
 
@@ -55,6 +69,24 @@ class Edge {
   std::uint32_t bits_ = 0;
 };
 
+/// Which output of the stage below each forward takes: [stage][micro-batch]. Empty: that of the
+/// micro-batch of the same number.
+using Sources = std::vector<std::vector<MicroBatch>>;
+
+/// Where stages below the last take the gradient of their output from.
+enum class GradientSource : std::uint8_t {
+  next_stage,   ///< the backward of the next stage
+  local_head,   ///< a head with a loss of its own (DGL): no gradient leaves a stage
+  synthesiser,  ///< a prediction from the output, trained by the next stage's gradient (DNI)
+};
+
+struct LocalGradients {
+  GradientSource source = GradientSource::next_stage;
+  bool conditional = false;  ///< a synthesiser sees the label too
+  double rate = 0;           ///< learning rate of a synthesiser
+  friend bool operator==(const LocalGradients&, const LocalGradients&) = default;
+};
+
 /// Tasks in one topological order (every edge comes from a smaller id), edges in compressed rows.
 /// Immutable, hence safe to read from any number of threads, and may be run any number of times.
 class TaskGraph {
@@ -62,6 +94,11 @@ class TaskGraph {
   struct Parts {
     std::string schedule;         ///< canonical specification, for messages and file heads
     double gradient_scale = 1.0;  ///< on gradients arriving at every stage but the last
+    int local_updates = 0;        ///< updates between two averages of weights; 0: none, AR sums
+    double loss_scale = 1.0;      ///< on the gradient of each micro-batch's loss
+    LocalGradients local_gradients;
+    Sources sources;
+    bool predicts_weights = false;  ///< F reads them as they may be at its own update
     Shape shape;
     std::vector<Lane> lanes;
     std::vector<Rank> rank_of_stage;
@@ -75,6 +112,19 @@ class TaskGraph {
   const std::string& schedule() const& { return parts_.schedule; }
   const Shape& shape() const& { return parts_.shape; }
   double gradient_scale() const { return parts_.gradient_scale; }
+  double loss_scale() const { return parts_.loss_scale; }
+  /// The micro-batch of stage k-1 whose output F(k,i) takes; i itself but in DGL's async mode.
+  MicroBatch source(Stage k, MicroBatch i) const {
+    return parts_.sources.empty() ? i : parts_.sources[k.value][i.value];
+  }
+  const Sources& sources() const& { return parts_.sources; }
+  /// The micro-batch of the data that F(k,i) works on.
+  MicroBatch origin(Stage k, MicroBatch i) const;
+  bool predicts_weights() const { return parts_.predicts_weights; }
+  const LocalGradients& local_gradients() const& { return parts_.local_gradients; }
+  /// With several copies: 0 where AR sums gradients before every update, else the number of updates
+  /// after which AR averages weights.
+  int local_updates() const { return parts_.local_updates; }
   int size() const { return static_cast<int>(parts_.tasks.size()); }
   int ranks() const { return parts_.shape.ranks(); }
 

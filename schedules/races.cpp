@@ -95,9 +95,12 @@ class Detector {
     const Stage k = task.stage;
     switch (task.op) {
       case Op::forward:
-        read(id, Resource::weights, key_one(k));
+        read_weights(id, task);
         write(id, Resource::statistics, key_one(k));
-        if (k > Stage{0}) read(id, Resource::activation, key(k - 1));
+        if (!graph_.shape().is_first(k)) {
+          const MicroBatch source = graph_.source(k, task.micro_batch);
+          read(id, Resource::activation, key_one(k - 1) | source.value);
+        }
         write(id, Resource::activation, key(k));
         write(id, task.has(replayed) ? Resource::input : Resource::tape, key(k));
         break;
@@ -110,9 +113,12 @@ class Detector {
       case Op::backward_input:
         read_weights(id, task);
         read(id, Resource::tape, key(k));
-        if (k < graph_.shape().last_stage()) read(id, Resource::error, key(k + 1));
+        if (takes_gradient(k)) read(id, Resource::error, key(k + 1));
         write(id, Resource::error, key(k));
         if (task.op == Op::backward) write(id, Resource::gradients, key_one(k));
+        break;
+      case Op::pop_backward:
+        if (task.has(learns)) read(id, Resource::error, key(k + 1));
         break;
       case Op::backward_weight:
         read(id, Resource::tape, key(k));
@@ -123,9 +129,21 @@ class Detector {
         write(id, Resource::gradients, key_one(k));
         if (task.has(keeps_old)) stashed_[key_one(k) | task.version] = id;
         break;
+      case Op::all_reduce:
+        for (Stage copy = k; copy.value < graph_.shape().stages;
+             copy = copy + graph_.shape().stages_a_copy()) {
+          const bool averages = graph_.local_updates() > 0;
+          write(id, averages ? Resource::weights : Resource::gradients, key_one(copy));
+        }
+        break;
       default:
         break;
     }
+  }
+
+  bool takes_gradient(Stage k) const {
+    return !graph_.shape().is_last(k) &&
+           graph_.local_gradients().source == GradientSource::next_stage;
   }
 
   /// A version in the stash is written by nobody any more, but must have been put there.

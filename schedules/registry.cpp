@@ -8,8 +8,33 @@ namespace unlatch {
 
 const std::vector<Method>& methods() {
   static const std::vector<Method> all{
-      bp_method(), gpipe_method(), one_f_one_b_method(), ddg_method(),
-      fr_method(), fdg_method(),   dsp_method(),
+      bp_method(),
+      gpipe_method(),
+      one_f_one_b_method(),
+      ddg_method(),
+      fr_method(),
+      fdg_method(),
+      dsp_method(),
+      adl_method(),
+      pipedream_method(),
+      pipedream_2bw_method(),
+      dgl_method(),
+      dni_method(),
+      interleaved_1f1b_method(),
+      looped_bfs_method(),
+      zb_h1_method(),
+      zb_h2_method(),
+      interleaved_zb_method(),
+      zb_v_method(),
+      v_half_method(),
+      v_min_method(),
+      zb_auto_method(),
+      dualpipev_method(),
+      hanayo_method(),
+      dualpipe_method(),
+      chimera_method(),
+      ssgd_method(),
+      local_sgd_method(),
   };
   return all;
 }

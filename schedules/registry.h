@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,6 +39,9 @@ struct Promise {
   std::vector<int> weight_versions;    ///< per stage, most alive at once
   std::vector<int> activations;        ///< per stage, most tapes alive at once
   std::vector<int> inputs;             ///< per stage, most stored inputs alive at once
+  /// Longest span of a rank (first start to last end) less its work, for one batch where every
+  /// stage has F=I=W=1 and transfers are free; empty where no formula is known.
+  std::optional<int> idle = {};
 };
 
 /// One key that a specification may set.
@@ -71,6 +75,7 @@ struct Method {
   bool synchronous = true;
   bool uses_micro_batches = false;  ///< else a batch runs in one piece, whatever M was asked
   Chunks chunks = {};
+  int copies = 1;  ///< of the model on the same ranks, each with half of the micro-batches
   std::string_view staleness;  ///< formula of the forward staleness of stage k
   std::string_view memory;     ///< formula of what rank k keeps
   std::vector<Key> keys;
@@ -78,6 +83,8 @@ struct Method {
   std::function<void(const Shape&, Options&)> resolve;
   std::function<Schedule(const Shape&, const Options&)> make;
   std::function<Promise(const Shape&, const Options&)> promise;
+  /// The one shape that it has, as commands ask for it: of a schedule that was read from a file.
+  std::optional<Shape> own_shape = {};
 };
 
 /// All methods, in the order of the catalogue.
@@ -90,9 +97,13 @@ class ScheduleSpec {
  public:
   /// Throws Error for an unknown name, key or value, with the closest valid ones.
   static ScheduleSpec parse(std::string_view text);
+  /// A method that is not of the catalogue, such as that of a schedule file.
+  static ScheduleSpec of(std::shared_ptr<const Method> method);
 
   const Method& method() const { return *method_; }
-  /// The shape it really runs: micro_batches is 1 for a method without micro-batches.
+  /// The shape it really runs, from the one that was asked for, which says stages, chunks and
+  /// micro-batches of one replica: 1 micro-batch for a method without micro-batches, and room for
+  /// all copies and replicas of the model. An effective shape stays as it is.
   Shape effective(Shape shape) const;
   /// Every key with its resolved value for this shape. Throws Error for a shape that the method
   /// cannot run.
@@ -104,7 +115,7 @@ class ScheduleSpec {
   const std::string& text() const { return text_; }
 
  private:
-  const Method* method_ = nullptr;
+  std::shared_ptr<const Method> method_;  ///< owns nothing where it points into the catalogue
   std::string text_;
   std::vector<std::pair<std::string, std::string>> given_;
 };

@@ -17,6 +17,12 @@ Program& Program::add(Op op, Stage k, MicroBatch i) {
   return *this;
 }
 
+Program& Program::forward(Stage k, MicroBatch i, int version) {
+  forward(k, i);
+  items_.back().version = version;
+  return *this;
+}
+
 Program& Program::forward_beside_recompute(Stage k, MicroBatch i, MicroBatch replayed) {
   forward(k, i);
   recompute_alone(k, replayed);
@@ -33,6 +39,12 @@ Program& Program::recompute_alone(Stage k, MicroBatch i) {
 Program& Program::backward(Stage k, MicroBatch i, Weights weights) {
   add(Op::backward, k, i);
   items_.back().weights = weights;
+  return *this;
+}
+
+Program& Program::backward_ending_block(Stage k, MicroBatch i) {
+  add(Op::backward, k, i);
+  items_.back().ends_block = true;
   return *this;
 }
 
@@ -70,6 +82,11 @@ Program& Program::next_step() {
   return *this;
 }
 
+Program& Program::at_column(int column) {
+  items_.back().column = column;
+  return *this;
+}
+
 Schedule::Schedule(std::string specification, Shape shape)
     : specification_(std::move(specification)), shape_(shape) {
   require(shape.stages >= 1, "{}: at least one stage is needed, not {}", specification_,
@@ -81,6 +98,7 @@ Schedule::Schedule(std::string specification, Shape shape)
           specification_, shape.micro_batches);
   require(shape.batches >= 1, "{}: at least one batch is needed, not {}", specification_,
           shape.batches);
+  loss_scale_ = 1.0 / shape.micro_batches;
   for (const Stage k : up_to<Stage>(shape.stages)) {
     rank_of_stage_.push_back(Rank{k.value % shape.ranks()});
   }

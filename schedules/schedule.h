@@ -3,6 +3,7 @@
 
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "schedules/graph.h"
@@ -16,10 +17,15 @@ enum class Weights : std::uint8_t { current, as_forward };
 /// No limit on the items in a queue between two stages.
 inline constexpr int unbounded = std::numeric_limits<int>::max();
 
+/// The weights as they are when a task runs.
+inline constexpr int newest = -1;
+
 /// The ordered work of one rank. Calls chain; the order of the calls is the order of execution.
 class Program {
  public:
   Program& forward(Stage k, MicroBatch i) { return add(Op::forward, k, i); }
+  /// F with the weights after that many updates; an older version is kept for it.
+  Program& forward(Stage k, MicroBatch i, int version);
   /// F(k,i) on the compute lane and R(k,replayed) on the recompute lane, started together.
   Program& forward_beside_recompute(Stage k, MicroBatch i, MicroBatch replayed);
   /// R on the recompute lane without an F beside it (drain).
@@ -28,6 +34,9 @@ class Program {
   Program& recompute(Stage k, MicroBatch i) { return add(Op::recompute, k, i); }
   Program& backward(Stage k, MicroBatch i, Weights weights = Weights::current);
   Program& backward_input(Stage k, MicroBatch i, Weights weights = Weights::current);
+  /// B that makes one block with the F before it, which devices may overlap (DualPipe's F&B): both
+  /// are done at its end. What F gives is handed on behind it, by push_forward.
+  Program& backward_ending_block(Stage k, MicroBatch i);
   Program& backward_weight(Stage k, MicroBatch i) { return add(Op::backward_weight, k, i); }
   /// Applies all gradients of the stage since its last update; `last` is the newest of them.
   Program& update(Stage k, MicroBatch last) { return add(Op::update, k, last); }
@@ -51,12 +60,19 @@ class Program {
     Weights weights = Weights::current;
     Engine engine = Engine::compute;
     bool beside_previous = false;  ///< R that starts with the F before it
+    bool ends_block = false;       ///< B that makes one block with the F before it
     Stage stage;
     MicroBatch micro_batch;
     int capacity = unbounded;
+    int version = newest;  ///< of the weights that F reads
     int step = 0;
+    int column = -1;  ///< place in the file it was read from; -1: counted from the calls
   };
   const std::vector<Item>& items() const& { return items_; }
+  /// The task just added stands in that column of a file: what messages about it say.
+  Program& at_column(int column);
+  /// An item as it is, its local step included.
+  void append(const Item& item) { items_.push_back(item); }
 
  private:
   Program& add(Op op, Stage k, MicroBatch i);
@@ -78,6 +94,22 @@ class Schedule {
   void place(Stage k, Rank r) { rank_of_stage_[k.value] = r; }
   /// Every stage but the last multiplies an arriving gradient by this (FDG's shrinking factor).
   void scale_gradients(double beta) { gradient_scale_ = beta; }
+  /// With several copies of the model: each updates alone, and after every `updates` of them the
+  /// copies' weights are averaged. Otherwise their gradients are summed before every update.
+  void average_weights_every(int updates) { local_updates_ = updates; }
+
+  /// Backwards need no gradient of the next stage. With a synthesiser, pop_backward(k, i) is where
+  /// stage k learns from g_{k+1}(i).
+  void local_gradients(const LocalGradients& local) { local_ = local; }
+  /// F(k,i) takes the output of stage k-1 for another micro-batch: sources[k][i], one a stage and
+  /// micro-batch. Outputs may be taken several times or never.
+  void take_from(Sources sources) { sources_ = std::move(sources); }
+  /// F runs on weights predicted for the time of its own update, as momentum would move them.
+  void predict_weights() { predicts_ = true; }
+  /// The loss of each micro-batch counts with this weight, instead of 1/M: a batch's mean.
+  void scale_losses(double scale) { loss_scale_ = scale; }
+  /// The last gradients of a stage may stay without an update (ADL's incomplete group).
+  void allow_unapplied_gradients() { unapplied_gradients_ = true; }
 
   /// Adds the data edges F(k,i) <- F(k-1,i), B(k,i) <- F or R(k,i) and B(k+1,i), W(k,i) <- I(k,i),
   /// the order of each lane, barriers, phases and queue places; derives versions and flags.
@@ -90,6 +122,12 @@ class Schedule {
   const std::string& specification() const { return specification_; }
   const std::vector<Program>& programs() const& { return programs_; }
   double gradient_scale() const { return gradient_scale_; }
+  double loss_scale() const { return loss_scale_; }
+  const Sources& sources() const& { return sources_; }
+  bool predicts_weights() const { return predicts_; }
+  const LocalGradients& local_gradients() const& { return local_; }
+  bool may_leave_gradients_unapplied() const { return unapplied_gradients_; }
+  int local_updates() const { return local_updates_; }
 
  private:
   std::string specification_;
@@ -97,6 +135,12 @@ class Schedule {
   std::vector<Rank> rank_of_stage_;
   std::vector<Program> programs_;
   double gradient_scale_ = 1.0;
+  LocalGradients local_;
+  Sources sources_;
+  bool predicts_ = false;
+  double loss_scale_ = 1.0;  ///< 1/M from the constructor on
+  bool unapplied_gradients_ = false;
+  int local_updates_ = 0;
 };
 
 }  // namespace unlatch

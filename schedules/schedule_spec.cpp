@@ -5,6 +5,7 @@
 
 #include "schedules/error.h"
 #include "schedules/registry.h"
+#include "schedules/replicas.h"
 #include "schedules/suggest.h"
 
 namespace unlatch {
@@ -92,9 +93,10 @@ std::string chunks_text(const Chunks& chunks) {
 
 void require_chunks(const Method& method, const Shape& shape) {
   if (shape.stages % shape.chunks != 0) return;  // Schedule says what is wrong with that
-  require(shape.chunks >= method.chunks.least && shape.chunks <= method.chunks.most,
+  const int chunks = shape.chunks / method.copies;
+  require(chunks >= method.chunks.least && chunks <= method.chunks.most,
           "{} runs {}; {} stages on {} ranks are {}", method.name, chunks_text(method.chunks),
-          shape.stages, shape.ranks(), shape.chunks);
+          shape.stages_a_copy(), shape.ranks(), chunks);
 }
 
 }  // namespace
@@ -135,7 +137,7 @@ ScheduleSpec ScheduleSpec::parse(std::string_view text) {
   text = trimmed(text);
   const std::size_t colon = text.find(':');
   const std::string_view name = trimmed(text.substr(0, colon));
-  spec.method_ = &find_method(name);
+  spec.method_ = {std::shared_ptr<const Method>(), &find_method(name)};
   spec.text_ = name;
   if (colon == std::string_view::npos) return spec;
   spec.text_ += ':';
@@ -156,8 +158,20 @@ ScheduleSpec ScheduleSpec::parse(std::string_view text) {
   return spec;
 }
 
+ScheduleSpec ScheduleSpec::of(std::shared_ptr<const Method> method) {
+  ScheduleSpec spec;
+  spec.method_ = std::move(method);
+  spec.text_ = spec.method_->name;
+  return spec;
+}
+
 Shape ScheduleSpec::effective(Shape shape) const {
+  if (shape.copies > 1) return shape;
   if (!method_->uses_micro_batches) shape.micro_batches = 1;
+  shape.copies = method_->copies * shape.replicas;
+  shape.stages *= shape.copies;
+  shape.chunks *= method_->copies;
+  shape.micro_batches *= shape.replicas;
   return shape;
 }
 
@@ -174,17 +188,26 @@ Options ScheduleSpec::options(const Shape& shape) const {
       values.set(std::string(key.name), std::string(key.words.front()));
     }
   }
-  require_chunks(*method_, shape);
-  if (method_->resolve) method_->resolve(effective(shape), values);
+  const Shape mine = one_replica(effective(shape));
+  require_chunks(*method_, mine);
+  if (method_->resolve) method_->resolve(mine, values);
   return values;
 }
 
 Schedule ScheduleSpec::make(const Shape& shape) const {
-  return method_->make(effective(shape), options(shape));
+  const Shape whole = effective(shape);
+  return replicated(method_->make(one_replica(whole), options(whole)), whole.replicas);
 }
 
 Promise ScheduleSpec::promise(const Shape& shape) const {
-  return method_->promise(effective(shape), options(shape));
+  const Shape whole = effective(shape);
+  Promise promise = method_->promise(one_replica(whole), options(whole));
+  for (std::vector<int>* list : {&promise.forward_staleness, &promise.weight_staleness,
+                                 &promise.weight_versions, &promise.activations, &promise.inputs}) {
+    const std::vector<int> once = *list;
+    for (int r = 1; r < whole.replicas; ++r) list->insert(list->end(), once.begin(), once.end());
+  }
+  return promise;
 }
 
 }  // namespace unlatch

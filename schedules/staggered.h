@@ -22,9 +22,11 @@ struct Staggered {
   bool replay = false;                 ///< R beside F rebuilds the tape of B (where delay > 0)
   bool backward_first = false;         ///< B before F in a step, but on the last stage
   Weights weights = Weights::current;
+  int accumulate = 1;  ///< backwards an update; what an incomplete last group sums up is dropped
 
   Schedule make(const Shape& shape) const {
     Schedule schedule(specification, shape);
+    if (accumulate > 1) schedule.allow_unapplied_gradients();
     for (const Stage k : up_to<Stage>(shape.stages)) {
       const int steps = lockstep ? iterations(shape) : local_steps(shape, k);
       for (int t = 0; t < steps; ++t) {
@@ -80,7 +82,7 @@ struct Staggered {
     if (k < schedule.shape().last_stage()) program.pop_backward(k, n);
     program.backward(k, n, weights);
     if (k > Stage{0}) program.push_backward(k, n, capacity(backward_capacity, k - 1));
-    program.update(k, n);
+    if ((n.value + 1) % accumulate == 0) program.update(k, n);
   }
 };
 

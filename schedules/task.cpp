@@ -30,6 +30,8 @@ std::string_view letter(Op op) {
       return "SEND_F";
     case Op::send_backward:
       return "SEND_B";
+    case Op::all_reduce:
+      return "AR";
     case Op::barrier:
       return "BARRIER";
   }
@@ -46,6 +48,8 @@ std::string_view name(Engine engine) {
       return "send_forward";
     case Engine::link_backward:
       return "send_backward";
+    case Engine::all_reduce:
+      return "all_reduce";
     case Engine::control:
       return "control";
   }
@@ -58,7 +62,7 @@ std::string label(Op op, Stage stage, MicroBatch micro_batch) {
 
 std::string label(const Task& task) {
   if (task.op == Op::barrier) return fmt::format("BARRIER{}", task.step);
-  const bool update = task.op == Op::update;
+  const bool update = task.op == Op::update || task.op == Op::all_reduce;
   return fmt::format("{}{}{}", task.stage.value, letter(task.op),
                      update ? task.version : task.micro_batch.value);
 }

@@ -23,6 +23,7 @@ enum class Op : std::uint8_t {
   pop_backward,     ///< takes g_{k+1}(i) from that queue (zero length, not drawn)
   send_forward,     ///< SEND_F: h_{k+1}(i) on the link to the rank of stage k+1
   send_backward,    ///< SEND_B: g_k(i) on the link to the rank of stage k-1
+  all_reduce,       ///< AR: sums the gradients of all copies of a stage, or averages their weights
   barrier,          ///< end of a lock-step iteration (zero length, not drawn)
 };
 
@@ -32,6 +33,7 @@ enum class Engine : std::uint8_t {
   recompute,      ///< second compute lane, for R beside F
   link_forward,   ///< activations towards the next stage's rank
   link_backward,  ///< gradients towards the previous stage's rank
+  all_reduce,     ///< between the copies of a stage; on the rank of the first copy
   control,        ///< barriers
 };
 
@@ -48,7 +50,8 @@ struct Lane {
 enum TaskFlag : std::uint8_t {
   replayed = 1,     ///< F: an R rebuilds the tape, so F keeps only its input
   keeps_old = 2,    ///< U: a later task reads the version it overwrites, so it stays in the stash
-  last_reader = 4,  ///< B, W or R: nobody reads its stashed weight version afterwards
+  last_reader = 4,  ///< F, B, W or R: nobody reads its stashed weight version afterwards
+  learns = 8,       ///< pop_backward: the gradient it takes trains the stage's synthesiser
 };
 
 /// Only what the schedule decided; never the state of a run.
@@ -78,6 +81,8 @@ std::string label(Op op, Stage stage, MicroBatch micro_batch);
 
 /// True for F, B, I, W, R and U: what keeps a rank busy.
 constexpr bool is_compute(Op op) { return op <= Op::update; }
+/// True for what an executor has to compute: these, and AR, which keeps a link busy.
+constexpr bool is_work(Op op) { return is_compute(op) || op == Op::all_reduce; }
 /// True for the zero-length bookkeeping tasks that no drawing shows.
 constexpr bool is_hidden(Op op) {
   return (op >= Op::push_forward && op <= Op::pop_backward) || op == Op::barrier;

@@ -19,6 +19,11 @@ class TransferPass {
     find_sends();
     parts_.schedule = old_.schedule();
     parts_.gradient_scale = old_.gradient_scale();
+    parts_.loss_scale = old_.loss_scale();
+    parts_.local_gradients = old_.local_gradients();
+    parts_.sources = old_.sources();
+    parts_.predicts_weights = old_.predicts_weights();
+    parts_.local_updates = old_.local_updates();
     parts_.shape = old_.shape();
     for (const Stage k : up_to<Stage>(old_.shape().stages)) {
       parts_.rank_of_stage.push_back(old_.rank_of(k));

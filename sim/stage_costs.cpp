@@ -94,6 +94,7 @@ CostTable table_of(const StageTimes& times) {
     table.set(Op::backward_weight, k, times.backward_weight[k.value]);
     table.set(Op::recompute, k, times.recompute[k.value]);
     table.set(Op::update, k, times.update[k.value]);
+    if (!times.all_reduce.empty()) table.set(Op::all_reduce, k, times.all_reduce[k.value]);
     if (k.value + 1 < times.stages()) {  // boundary k: activations leave k, gradients leave k+1
       table.set(Op::send_forward, k, times.activation_transfer[k.value]);
       table.set(Op::send_backward, k + 1, times.gradient_transfer[k.value]);
@@ -114,6 +115,30 @@ StageTimes StageTimes::in_one_piece(int parts) const {
   return times;
 }
 
+StageTimes StageTimes::for_copies(int copies) const {
+  StageTimes times = *this;
+  for (int c = 1; c < copies; ++c) {
+    const auto append = [](auto& all, const auto& one) {
+      all.insert(all.end(), one.begin(), one.end());
+    };
+    append(times.forward, forward);
+    append(times.backward, backward);
+    append(times.backward_input, backward_input);
+    append(times.backward_weight, backward_weight);
+    append(times.recompute, recompute);
+    append(times.update, update);
+    append(times.all_reduce, all_reduce);
+    append(times.overlap, overlap);
+    // Nothing crosses from the last stage of a copy to the first of the next.
+    for (auto [all, one] : {std::pair(&times.activation_transfer, &activation_transfer),
+                            {&times.gradient_transfer, &gradient_transfer}}) {
+      all->emplace_back(0);
+      append(*all, *one);
+    }
+  }
+  return times;
+}
+
 StageTimes stage_times(const CostSettings& settings, int stages) {
   const Times one_ms(stages, std::chrono::milliseconds{1});
   StageTimes times;
@@ -123,6 +148,8 @@ StageTimes stage_times(const CostSettings& settings, int stages) {
       given_times("--recompute", settings.recompute, stages, "stage").value_or(times.forward);
   times.update = given_times("--update", settings.update, stages, "stage")
                      .value_or(Times(stages, nanoseconds{0}));
+  times.all_reduce = given_times("--all-reduce", settings.all_reduce, stages, "stage")
+                         .value_or(Times(stages, nanoseconds{0}));
   fill_transfers(settings, times);
   const auto weight = [](std::string_view setting, std::string_view text) {
     return parse_number(setting, text, 0, 1);

@@ -14,7 +14,7 @@ namespace unlatch::sim {
 struct CostSettings {
   using Text = std::optional<std::string>;  ///< empty where the flag was not given
   Text forward{}, backward{}, input_grad{}, weight_grad{}, recompute{}, update{};
-  Text transfer{}, activation_transfer{}, gradient_transfer{};
+  Text transfer{}, activation_transfer{}, gradient_transfer{}, all_reduce{};
   Text overlap{};
 };
 
@@ -22,12 +22,15 @@ struct CostSettings {
 struct StageTimes {
   std::vector<nanoseconds> forward, backward, backward_input, backward_weight, recompute, update;
   std::vector<nanoseconds> activation_transfer, gradient_transfer;
-  std::vector<double> overlap;  ///< W of the rank of each stage, 0..1
+  std::vector<double> overlap;               ///< W of the rank of each stage, 0..1
+  std::vector<nanoseconds> all_reduce = {};  ///< of each stage's gradient or weights; empty: 0
 
   int stages() const { return static_cast<int>(forward.size()); }
   /// For a schedule that runs `parts` micro-batches in one piece: everything but the update, which
   /// a batch has once either way, costs that many times as much.
   StageTimes in_one_piece(int parts) const;
+  /// For a graph with that many copies of the stages.
+  StageTimes for_copies(int copies) const;
 };
 
 /// Contract, "Workload (a)": F=1 ms, B=2F, I=W=B/2, R=F, U=0, transfers 0, W=1 where not given.

@@ -203,7 +203,7 @@ BatchWork batch_work(const TaskGraph& graph, const StageTimes& times,
                      std::span<const double> slow) {
   BatchWork work;
   work.ranks = graph.ranks();
-  const int parts = graph.shape().micro_batches;
+  const int parts = graph.shape().micro_batches / graph.shape().copies;  // of each copy
   for (const Stage k : up_to<Stage>(times.stages())) {
     const auto both =
         static_cast<double>((times.forward[k.value] + times.backward[k.value]).count());

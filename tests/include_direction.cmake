@@ -1,14 +1,15 @@
 # Fails when a source includes against the direction of the layers:
-# schedules <- models, traces <- sim, exec <- tools; sim and exec never include each other.
+# schedules <- files, models, traces <- sim, exec <- tools; sim and exec never include each other.
 cmake_minimum_required(VERSION 3.25)
 set(allowed_schedules schedules)
 set(allowed_models models schedules)
 set(allowed_traces traces schedules)
 set(allowed_sim sim schedules models traces)
 set(allowed_exec exec schedules models traces)
-set(allowed_tools tools schedules models traces sim exec)
+set(allowed_files files schedules)
+set(allowed_tools tools schedules files models traces sim exec)
 set(bad "")
-foreach(dir schedules models traces sim exec tools)
+foreach(dir schedules files models traces sim exec tools)
   file(GLOB sources ${SOURCE_DIR}/${dir}/*.h ${SOURCE_DIR}/${dir}/*.cpp)
   foreach(source ${sources})
     file(STRINGS ${source} includes REGEX "^#include \"")

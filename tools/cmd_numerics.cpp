@@ -27,31 +27,34 @@ void read_data(const Arguments& arguments, exec::ChainProblem& problem) {
 /// Stages and batches follow from the lists where they are not given.
 Shape read_chain_shape(const Arguments& arguments, const ScheduleSpec& spec,
                        const exec::ChainProblem& problem) {
-  Shape shape;
-  read_stages(arguments, spec.method().chunks.usual, static_cast<int>(problem.weights.size()),
-              shape);
   const auto weights = problem.weights.size();
+  constexpr int usual_batches = 12, most = 10'000'000;
+  const Shape usual = usual_shape(spec, static_cast<int>(weights), usual_batches);
+  Shape shape;
+  read_stages(arguments, spec.method().chunks.usual, usual.stages, shape);
   if (arguments.has("stages") && static_cast<std::size_t>(shape.stages) > weights) {
     arguments.refuse("stages", *arguments.text("stages"),
                      fmt::format("must be in 1..{}, the number of weights", weights));
   }
-  shape.micro_batches = arguments.whole("microbatches", 1);
+  shape.replicas = arguments.whole("replicas", 1, 1, 1 << 10);
+  shape.micro_batches = arguments.whole("microbatches", usual.micro_batches);
   require(shape.micro_batches == 1 || spec.method().uses_micro_batches,
           "--microbatches {}: {} runs a batch in one piece, and a piece of the scalar chain is one "
           "sample; leave --microbatches out",
           shape.micro_batches, spec.method().name);
-  shape.drain = arguments.yes("drain", true);
-  constexpr int usual = 12, most = 10'000'000;
+  shape.drain = arguments.yes("drain", usual.drain);
   if (problem.x.empty()) {
-    shape.batches = arguments.whole("batches", usual, 1, most);
+    shape.batches = arguments.whole("batches", usual.batches, 1, most);
   } else {
     require(!arguments.has("batches"),
             "--batches contradicts --x and --y: their {} values give the batches",
             problem.x.size());
     const int entries = static_cast<int>(problem.x.size());
-    require(entries % shape.micro_batches == 0,
-            "--x has {} values, no multiple of --microbatches {}", entries, shape.micro_batches);
-    shape.batches = entries / shape.micro_batches;
+    const int parts = shape.micro_batches * shape.replicas;
+    require(entries % parts == 0,
+            "--x has {} values, no multiple of {}: --microbatches {} x --replicas {}", entries,
+            parts, shape.micro_batches, shape.replicas);
+    shape.batches = entries / parts;
   }
   require_buildable(shape, spec);
   return shape;
@@ -106,17 +109,20 @@ int run(const Arguments& arguments) {
   const ScheduleSpec spec = asked_schedules(arguments, 1).front();
   exec::ChainProblem problem = read_problem(arguments);
   const Shape shape = read_chain_shape(arguments, spec, problem);
-  if (problem.x.empty()) exec::fill_with_golden_data(problem, shape.all_micro_batches());
+  if (problem.x.empty())
+    exec::fill_with_golden_data(problem, spec.effective(shape).all_micro_batches());
   const TaskGraph graph = spec.make(shape).build();
   const int threads = asked_threads(arguments);
   warn_of_too_many_threads(threads, graph);
   const exec::ChainResult result = exec::run_chain(graph, problem, {.workers = threads});
   if (arguments.has("json")) {
-    print_json({{"schedule", spec.method().name},
-                {"parameters", parameters_json(spec.options(spec.effective(shape)))},
-                {"weights_by_update", rows_json(result.weights_by_update)},
-                {"losses", rows_json({result.losses})[0]},
-                {"final", rows_json({result.final})[0]}});
+    Json json{{"schedule", spec.method().name},
+              {"parameters", parameters_json(spec.options(spec.effective(shape)))},
+              {"weights_by_update", rows_json(result.weights_by_update)},
+              {"losses", rows_json({result.losses})[0]},
+              {"final", rows_json({result.final})[0]}};
+    if (!result.heads.empty()) json["heads"] = rows_json(result.heads);
+    print_json(json);
   } else {
     print(to_text(result));
   }
@@ -134,6 +140,7 @@ Command numerics_command() {
                    {"stages", "S", "Stages (one a weight)"},
                    {"ranks", "P", "Ranks of the pipeline: stages / chunks"},
                    {"chunks", "V", "Stages a rank (the schedule's usual number)"},
+                   {"replicas", "R", "Data-parallel replicas (1)"},
                    {"microbatches", "M", "Micro-batches a batch (1)"},
                    {"batches", "N", "Batches (12), x(n) = sin(n+1) and y(n) = 0.5 cos(n)"},
                    {"drain", "yes|no", "Apply every batch on every stage (yes), or stop early"},

@@ -42,14 +42,16 @@ std::string ms(const exec::Measurement& time) {
   return format_number(static_cast<double>(time.mean_ns) / 1e6);
 }
 
+std::string size(std::size_t bytes) { return sim::format_size(static_cast<std::int64_t>(bytes)); }
+
 std::string to_text(const exec::LayerProfile& profile) {
-  Table table(
-      {"<layer", "F ms", "F without tape ms", "B ms", "U ms", "output", "tape", "parameters"});
+  Table table({"<layer", "F ms", "F without tape ms", "B ms", "I ms", "W ms", "U ms", "output",
+               "tape", "kept for W", "parameters"});
   for (const exec::LayerCost& layer : profile.layers) {
     table.add({layer.name, ms(layer.forward), ms(layer.forward_only), ms(layer.backward),
-               ms(layer.update), sim::format_size(static_cast<std::int64_t>(layer.output_bytes)),
-               sim::format_size(static_cast<std::int64_t>(layer.tape_bytes)),
-               sim::format_size(static_cast<std::int64_t>(layer.parameter_bytes))});
+               ms(layer.input_gradient), ms(layer.weight_gradient), ms(layer.update),
+               size(layer.output_bytes), size(layer.tape_bytes),
+               size(layer.weight_grad_activation_bytes), size(layer.parameter_bytes)});
   }
   return fmt::format(
       "batch size {}, {} worker{}: means of {} steps, {} more left out\n{}"

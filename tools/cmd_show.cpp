@@ -5,6 +5,7 @@
 #include "sim/simulator.h"
 #include "tools/command.h"
 #include "tools/json_output.h"
+#include "tools/schedule_input.h"
 #include "tools/terminal.h"
 #include "tools/workload.h"
 #include "traces/draw.h"
@@ -35,7 +36,7 @@ ScheduleSpec asked_schedule(const Arguments& arguments) {
   if (arguments.positionals().empty()) return asked_schedules(arguments, 1).front();
   require(!arguments.has("schedule"), "the schedule is given twice: '{}' and {}",
           arguments.positionals().front(), arguments.place("schedule"));
-  return ScheduleSpec::parse(arguments.positionals().front());
+  return read_schedule(arguments.positionals().front());
 }
 
 int run(const Arguments& arguments) {

@@ -123,7 +123,7 @@ std::string to_text(const Report& report) {
   std::string text =
       fmt::format("{} on {} with {}\n", plan.model.name, plan.data_name, bold(plan.spec.text()));
   text += fmt::format("{} steps of {} samples, {} stages of {} layers, {} worker threads\n\n",
-                      plan.shape.batches, plan.batch_size, plan.shape.stages,
+                      plan.shape.batches, plan.batch_size, plan.shape.stages_a_copy(),
                       fmt::join(layers, "/"), report.result.workers);
   text += fmt::format("test accuracy   {:.2f}% ({} of {})\n", test.accuracy * 100, test.correct,
                       test.samples);
@@ -151,6 +151,10 @@ std::vector<std::string> stage_names(const TrainingPlan& plan,
       layers.push_back(plan.model.layers[static_cast<std::size_t>(j)].name);
     }
     names.push_back(fmt::format("{}", fmt::join(layers, " ")));
+  }
+  const std::vector<std::string> one_copy = names;
+  for (int copy = 1; copy < plan.shape.copies; ++copy) {
+    names.insert(names.end(), one_copy.begin(), one_copy.end());
   }
   return names;
 }
@@ -208,6 +212,7 @@ std::vector<FlagGroup> flags() {
             {"ranks", "P", "Ranks of the pipeline: stages / chunks"},
             {"chunks", "V", "Stages a rank (the schedule's usual number)"},
             {"partition", "HOW", "auto (smallest largest cost), uniform, or n1/n2/.. layers"},
+            {"replicas", "R", "Data-parallel replicas (1)"},
             {"microbatches", "M", "Micro-batches a batch (1)"},
             {"drain", "yes|no", "Apply every batch on every stage (yes), or stop early"}}},
           {"Training",

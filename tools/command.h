@@ -51,5 +51,7 @@ Command eval_command();
 Command profile_command();
 Command partition_command();
 Command diff_command();
+Command check_command();
+Command convert_command();
 
 }  // namespace unlatch::tools

@@ -20,9 +20,10 @@ Json parameters_json(const Options& options) {
 }
 
 void add_shape(Json& json, const Shape& shape) {
-  json["stages"] = shape.stages;
+  json["stages"] = shape.stages_a_copy();
   json["ranks"] = shape.ranks();
-  json["microbatches"] = shape.micro_batches;
+  if (shape.replicas > 1) json["replicas"] = shape.replicas;
+  json["microbatches"] = shape.micro_batches / shape.replicas;
   json["batches"] = shape.batches;
 }
 

@@ -20,10 +20,14 @@ PieceCosts numbers_of(const ProfileFile& file, const LayerProfile& profile) {
     piece.forward.push_back(ns(layer.forward));
     piece.forward_only.push_back(ns(layer.forward_only));
     piece.backward.push_back(ns(layer.backward));
+    piece.input_gradient.push_back(ns(layer.input_gradient));
+    piece.weight_gradient.push_back(ns(layer.weight_gradient));
     piece.update.push_back(ns(layer.update));
     piece.output_bytes.push_back(static_cast<double>(layer.output_bytes));
     piece.handover.push_back(piece.output_bytes.back() * file.handover_ns_per_byte);
     piece.tape_bytes.push_back(static_cast<double>(layer.tape_bytes));
+    piece.weight_grad_activation_bytes.push_back(
+        static_cast<double>(layer.weight_grad_activation_bytes));
     piece.parameter_bytes.push_back(static_cast<double>(layer.parameter_bytes));
   }
   piece.input = ns(profile.input);
@@ -44,10 +48,13 @@ PieceCosts mixed(PieceCosts a, const PieceCosts& b, double share) {
   mix_all(a.forward, b.forward);
   mix_all(a.forward_only, b.forward_only);
   mix_all(a.backward, b.backward);
+  mix_all(a.input_gradient, b.input_gradient);
+  mix_all(a.weight_gradient, b.weight_gradient);
   mix_all(a.update, b.update);
   mix_all(a.output_bytes, b.output_bytes);
   mix_all(a.handover, b.handover);
   mix_all(a.tape_bytes, b.tape_bytes);
+  mix_all(a.weight_grad_activation_bytes, b.weight_grad_activation_bytes);
   mix_all(a.parameter_bytes, b.parameter_bytes);
   mix(a.input, b.input);
   mix(a.target, b.target);
@@ -114,9 +121,10 @@ PieceCosts piece_costs(const ProfileFile& file, int size, double busy) {
 }
 
 std::vector<bool> replaying_stages(const TaskGraph& graph) {
-  std::vector<bool> replays(static_cast<std::size_t>(graph.shape().stages), false);
+  std::vector<bool> replays(static_cast<std::size_t>(graph.shape().stages_a_copy()), false);
   for (const Task& task : graph.tasks()) {
-    if (task.has(replayed)) replays[static_cast<std::size_t>(task.stage.value)] = true;
+    if (task.has(replayed))
+      replays[static_cast<std::size_t>(graph.shape().model_stage(task.stage).value)] = true;
   }
   return replays;
 }
@@ -136,8 +144,9 @@ sim::StageTimes stage_times_of(const PieceCosts& piece,
     times.forward.push_back(whole(sum(kept, range) + piece.overhead + input + loss));
     times.recompute.push_back(whole(sum(piece.forward, range) + piece.overhead));
     times.backward.push_back(whole(sum(piece.backward, range) + piece.overhead + gradient));
-    times.backward_input.push_back(times.backward.back() / 2);
-    times.backward_weight.push_back(times.backward.back() - times.backward_input.back());
+    times.backward_input.push_back(
+        whole(sum(piece.input_gradient, range) + piece.overhead + gradient));
+    times.backward_weight.push_back(whole(sum(piece.weight_gradient, range) + piece.overhead));
     times.update.push_back(whole(sum(piece.update, range)));
     times.overlap.push_back(overlap);
   }
@@ -153,6 +162,7 @@ MemorySizes memory_sizes_of(const PieceCosts& piece,
   for (const models::StageRange& range : ranges) {
     const std::int64_t weights = bytes(sum(piece.parameter_bytes, range));
     sizes.activation.push_back(bytes(sum(piece.tape_bytes, range)));
+    sizes.weight_grad_activation.push_back(bytes(sum(piece.weight_grad_activation_bytes, range)));
     const auto before = static_cast<std::size_t>(std::max(range.first - 1, 0));
     sizes.input.push_back(bytes(range.first == 0 ? piece.input_bytes : piece.output_bytes[before]));
     sizes.weight.push_back(weights);

@@ -76,9 +76,12 @@ Json to_json(const exec::LayerCost& layer) {
           {"forward_us", time_json(layer.forward)},
           {"forward_only_us", time_json(layer.forward_only)},
           {"backward_us", time_json(layer.backward)},
+          {"input_gradient_us", time_json(layer.input_gradient)},
+          {"weight_gradient_us", time_json(layer.weight_gradient)},
           {"update_us", time_json(layer.update)},
           {"output_bytes", layer.output_bytes},
           {"tape_bytes", layer.tape_bytes},
+          {"weight_grad_activation_bytes", layer.weight_grad_activation_bytes},
           {"parameter_bytes", layer.parameter_bytes}};
 }
 
@@ -87,9 +90,13 @@ exec::LayerCost read_layer(const Json& json) {
           .forward = read_time(json, "forward_us"),
           .forward_only = read_time(json, "forward_only_us"),
           .backward = read_time(json, "backward_us"),
+          .input_gradient = read_time(json, "input_gradient_us"),
+          .weight_gradient = read_time(json, "weight_gradient_us"),
           .update = read_time(json, "update_us"),
           .output_bytes = read_whole<std::size_t>(json, "output_bytes", 0),
           .tape_bytes = read_whole<std::size_t>(json, "tape_bytes", 0),
+          .weight_grad_activation_bytes =
+              read_whole<std::size_t>(json, "weight_grad_activation_bytes", 0),
           .parameter_bytes = read_whole<std::size_t>(json, "parameter_bytes", 0)};
 }
 

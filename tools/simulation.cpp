@@ -41,10 +41,18 @@ std::optional<Excess> excess_of(const TaskGraph& graph, const std::vector<RankMe
                 .task = cause.value < 0 ? "the weights alone" : label(graph.task(cause))};
 }
 
+/// A schedule file of several batches: it can be neither longer nor shorter.
+bool has_fixed_batches(const ScheduleSpec& spec) {
+  return spec.method().own_shape && spec.method().own_shape->batches > 1;
+}
+
 sim::SteadyState steady_state_of(const ScheduleSpec& spec, const Workload& workload,
                                  const sim::StageCosts& costs, const Simulation& simulation) {
   if (workload.straggler.random()) {
     return sim::mean_period(simulation.graph, simulation.timeline);
+  }
+  if (has_fixed_batches(spec)) {
+    return sim::steady_state_of(simulation.graph, simulation.timeline);
   }
   const sim::StragglerCosts slowed(costs, simulation.graph, workload.slow, workload.straggler,
                                    workload.seed, 0);
@@ -60,7 +68,7 @@ sim::SteadyState steady_state_of(const ScheduleSpec& spec, const Workload& workl
 /// Staleness is a figure of the steady state. A stage with fewer updates than that never reaches
 /// it, and gets what its method promises.
 void complete_staleness(const ScheduleSpec& spec, Shape shape, std::vector<StageMetrics>& stages) {
-  if (spec.method().synchronous) return;
+  if (spec.method().synchronous || has_fixed_batches(spec)) return;
   constexpr int endless = 1 << 30;
   shape.batches = endless;
   const Promise promise = spec.promise(shape);

@@ -39,6 +39,8 @@ Json stages_json(const TaskGraph& graph, const Metrics& metrics) {
               {"forward_staleness", stage.forward_staleness},
               {"weight_staleness", stage.weight_staleness},
               {"updates", stage.updates}};
+    // Stages of further copies of the model are numbered on: stage k of copy c is c x stages + k.
+    if (graph.shape().copies > 1) json["copy"] = graph.shape().copy_of(k);
     stages.push_back(std::move(json));
   }
   return stages;

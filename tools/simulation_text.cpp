@@ -18,8 +18,9 @@ std::string head(const Simulation& s) {
   const std::string parameters = parameters_text(s.options);
   std::string text = fmt::format("{}{}\n", bold(s.spec.method().name),
                                  parameters.empty() ? "" : fmt::format(" ({})", parameters));
-  text += fmt::format("{} stages on {} ranks, {} micro-batches a batch, {} batches\n\n",
-                      s.shape.stages, s.shape.ranks(), s.shape.micro_batches, s.shape.batches);
+  text +=
+      fmt::format("{} stages on {} ranks, {} micro-batches a batch, {} batches\n\n",
+                  s.shape.stages_a_copy(), s.shape.ranks(), s.shape.micro_batches, s.shape.batches);
   text += fmt::format("makespan        {} ms\n", format_ms(s.metrics.makespan));
   text += fmt::format("batch period    {} ms in steady state{}\n",
                       format_ms(s.steady.batch_period_ns / 1e6), s.steady.exact ? "" : " (mean)");

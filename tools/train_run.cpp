@@ -139,10 +139,12 @@ TrainingPlan read_plan(const Arguments& arguments) {
                     .threads = asked_threads(arguments),
                     .metrics_file = arguments.text("metrics")};
   Shape shape;
-  read_stages(arguments, spec.method().chunks.usual, usual_stages, shape);
-  shape.micro_batches = arguments.whole("microbatches", 1);
-  shape.drain = arguments.yes("drain", true);
-  require_batch_fits(arguments, plan, shape.micro_batches);
+  const Shape usual = usual_shape(spec, usual_stages);
+  read_stages(arguments, spec.method().chunks.usual, usual.stages, shape);
+  shape.micro_batches = arguments.whole("microbatches", usual.micro_batches);
+  shape.drain = arguments.yes("drain", usual.drain);
+  shape.replicas = arguments.whole("replicas", 1, 1, 1 << 10);
+  require_batch_fits(arguments, plan, spec.effective(shape).micro_batches);
   plan.batches_per_epoch = plan.data.train.samples() / plan.batch_size;
   shape.batches = asked_batches(arguments, plan.batches_per_epoch);
   plan.shape = spec.effective(shape);
@@ -185,16 +187,19 @@ MemorySizes memory_sizes_of(const TrainingPlan& plan,
     sizes.gradient.push_back(weights);
     sizes.optimizer.push_back(plan.optimizer.momentum > 0 ? weights : 0);
   }
-  return sizes;
+  return sizes.for_copies(plan.shape.copies);
 }
 
 TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
                      const std::vector<models::StageRange>& ranges) {
-  const auto stages = exec::make_dnn_stages(
-      plan.model, ranges,
-      {.micro_batch_size = plan.piece_size(), .optimizer = plan.optimizer, .seed = plan.seed});
+  std::vector<std::vector<std::unique_ptr<exec::DnnStageModule>>> copies;
   std::vector<exec::StageModule*> modules;
-  for (const auto& stage : stages) modules.push_back(stage.get());
+  for (int copy = 0; copy < plan.shape.copies; ++copy) {
+    copies.push_back(exec::make_dnn_stages(
+        plan.model, ranges,
+        {.micro_batch_size = plan.piece_size(), .optimizer = plan.optimizer, .seed = plan.seed}));
+    for (const auto& stage : copies.back()) modules.push_back(stage.get());
+  }
   exec::DataFeed feed(plan.data.train, plan.model.input, plan.batch_size, plan.shape.micro_batches,
                       plan.seed);
   Journal journal(plan);
@@ -216,8 +221,11 @@ TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
   journal.finish();
   result.last_loss = journal.last_loss();
   std::vector<exec::Tensor> weights;
-  for (const Stage k : up_to<Stage>(plan.shape.stages)) weights.push_back(runner.weights(k));
-  result.trained = {exec::joined_weights(weights), exec::joined_statistics(stages)};
+  for (const Stage k : up_to<Stage>(plan.shape.stages_a_copy())) {
+    weights.push_back(runner.weights(k));
+  }
+  // Running statistics are those of the first copy's share of the data.
+  result.trained = {exec::joined_weights(weights), exec::joined_statistics(copies.front())};
   result.test = exec::evaluate(plan.model, result.trained.weights, result.trained.statistics,
                                plan.data.test, {.threads = result.workers});
   // The last updates of all stages come after the last loss that the journal saw.

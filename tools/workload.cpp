@@ -7,6 +7,7 @@
 #include "sim/units.h"
 #include "tools/machine.h"
 #include "tools/model_options.h"
+#include "tools/schedule_input.h"
 
 namespace unlatch::tools {
 namespace {
@@ -24,6 +25,7 @@ sim::CostSettings cost_settings(const Arguments& arguments) {
           .transfer = arguments.text("transfer"),
           .activation_transfer = arguments.text("activation-transfer"),
           .gradient_transfer = arguments.text("gradient-transfer"),
+          .all_reduce = arguments.text("all-reduce"),
           .overlap = arguments.text("overlap")};
 }
 
@@ -68,10 +70,13 @@ void check_batch_size(const Arguments& arguments, const Shape& shape) {
   require(!arguments.yes("uneven", false),
           "--uneven yes is not available in this version of unlatch; choose a --batch-size that "
           "--microbatches divides");
-  require(batch % shape.micro_batches == 0,
-          "--batch-size {} is not divisible by --microbatches {}: every micro-batch holds as many "
-          "samples; choose a multiple of {}",
-          batch, shape.micro_batches, shape.micro_batches);
+  const int parts = shape.micro_batches * shape.replicas;
+  require(
+      batch % parts == 0,
+      "--batch-size {} is not divisible by --microbatches {}{}: every micro-batch holds as many "
+      "samples; choose a multiple of {}",
+      batch, shape.micro_batches,
+      shape.replicas > 1 ? fmt::format(" x --replicas {}", shape.replicas) : "", parts);
 }
 
 /// Costs come from flags or from a profile, never from both.
@@ -162,16 +167,28 @@ void read_stages(const Arguments& arguments, int usual_chunks, int otherwise, Sh
           stages, ranks, chunks);
 }
 
+Shape usual_shape(const ScheduleSpec& spec, int stages, int batches) {
+  Shape shape{.stages = stages, .batches = batches};
+  const auto& own = spec.method().own_shape;
+  if (!own) return shape;
+  shape = *own;
+  if (own->batches == 1) shape.batches = batches;
+  return shape;
+}
+
 Shape read_shape(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous) {
+  const Shape usual = usual_shape(spec, usual_stages, synchronous ? 1 : 64);
   Shape shape;
-  read_stages(arguments, spec.method().chunks.usual, usual_stages, shape);
-  shape.micro_batches = arguments.whole("microbatches", 1);
-  shape.batches = arguments.whole("batches", synchronous ? 1 : 64);
-  shape.drain = arguments.yes("drain", true);
-  const auto all = std::int64_t{shape.micro_batches} * shape.batches;
+  read_stages(arguments, spec.method().chunks.usual, usual.stages, shape);
+  shape.micro_batches = arguments.whole("microbatches", usual.micro_batches);
+  shape.batches = arguments.whole("batches", usual.batches);
+  shape.drain = arguments.yes("drain", usual.drain);
+  shape.replicas = arguments.whole("replicas", 1, 1, most_stages);
+  const auto all = std::int64_t{shape.micro_batches} * shape.replicas * shape.batches;
   require(all < Edge::max_tasks,
-          "--microbatches {} x --batches {} = {} micro-batches; a run has at most {}",
-          shape.micro_batches, shape.batches, all, Edge::max_tasks - 1);
+          "--microbatches {} x --replicas {} x --batches {} = {} micro-batches; a run has at most "
+          "{}",
+          shape.micro_batches, shape.replicas, shape.batches, all, Edge::max_tasks - 1);
   spec.options(shape);  // refuses a shape that it cannot run
   require_buildable(spec.effective(shape), spec);
   return shape;
@@ -198,7 +215,7 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
     workload.sizes = memory_sizes(arguments, stages);
   }
   workload.memory_limit = arguments.size("memory-limit");
-  workload.slow = slow_ranks(arguments, workload.shape.ranks());
+  workload.slow = slow_ranks(arguments, spec.effective(workload.shape).ranks());
   if (const auto text = arguments.text("straggler")) {
     workload.straggler = sim::Straggler::parse(*text);
   }
@@ -213,7 +230,8 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
 
 void require_buildable(const Shape& shape, const ScheduleSpec& spec) {
   // F, B and a share of U; what a schedule adds (R, queue places, messages) comes on top.
-  const auto tasks = (2 * std::int64_t{shape.micro_batches} + 1) * shape.batches * shape.stages;
+  const auto tasks =
+      (2 * std::int64_t{shape.micro_batches} / shape.copies + 1) * shape.batches * shape.stages;
   require(tasks <= Edge::max_tasks,
           "{}: {} stages x {} micro-batches x {} batches need at least {} tasks, a graph holds at "
           "most {}; lower --stages, --microbatches or --batches",
@@ -232,7 +250,7 @@ void require_buildable(const Shape& shape, const ScheduleSpec& spec) {
 std::vector<ScheduleSpec> asked_schedules(const Arguments& arguments, int most) {
   std::vector<ScheduleSpec> specs;
   for (const std::string& text : arguments.all("schedule")) {
-    specs.push_back(ScheduleSpec::parse(text));
+    specs.push_back(read_schedule(text));
   }
   require(!specs.empty(), "--schedule SPEC is needed; 'unlatch schedules' lists the names");
   require(most == 0 || static_cast<int>(specs.size()) <= most,
@@ -242,9 +260,17 @@ std::vector<ScheduleSpec> asked_schedules(const Arguments& arguments, int most) 
 }
 
 TaskCosts Workload::costs_for(const ScheduleSpec& spec, const TaskGraph& graph, double busy) const {
-  if (measured) return measured_costs(*measured, graph, busy);
-  if (spec.method().uses_micro_batches) return {times, sizes, {}};
-  return {times.in_one_piece(shape.micro_batches), sizes.in_one_piece(shape.micro_batches), {}};
+  TaskCosts costs;
+  if (measured) {
+    costs = measured_costs(*measured, graph, busy);
+  } else if (spec.method().uses_micro_batches) {
+    costs = {times, sizes, {}};
+  } else {
+    costs = {times.in_one_piece(shape.micro_batches), sizes.in_one_piece(shape.micro_batches), {}};
+  }
+  costs.times = costs.times.for_copies(graph.shape().copies);
+  costs.sizes = costs.sizes.for_copies(graph.shape().copies);
+  return costs;
 }
 
 }  // namespace unlatch::tools

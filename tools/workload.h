@@ -60,6 +60,9 @@ struct Workload {
 /// --stages where neither it nor --ranks is given.
 inline constexpr int usual_stages = 4;
 
+/// The shape that flags start from: that of a schedule file, else the usual one with `stages`.
+Shape usual_shape(const ScheduleSpec& spec, int stages, int batches = 1);
+
 /// Two of --stages, --ranks and --chunks give the third; with one of them the usual values help.
 void read_stages(const Arguments& arguments, int usual_chunks, int otherwise, Shape& shape);
 

@@ -11,7 +11,7 @@ FlagGroup shape_flags() {
            {"microbatches", "M", "Micro-batches a batch (1)"},
            {"batches", "N", "Batches (1 if every schedule is synchronous, else 64)"},
            {"drain", "yes|no", "Apply every batch on every stage (yes), or stop each rank early"},
-           {"replicas", "D", "Data-parallel copies", Flag::Kind::later}}};
+           {"replicas", "R", "Data-parallel replicas, each on ranks of its own (1)"}}};
 }
 
 FlagGroup cost_flags() {
@@ -25,6 +25,7 @@ FlagGroup cost_flags() {
            {"transfer", "T[,T...]", "Messages of both directions (0)"},
            {"activation-transfer", "T[,T...]", "Messages towards the loss (0)"},
            {"gradient-transfer", "T[,T...]", "Messages towards the input (0)"},
+           {"all-reduce", "T[,T...]", "AR of a stage's gradients or weights over its copies (0)"},
            {"overlap", "W[,W...]", "How much of R hides beside F, from 0 to 1 (1)"},
            {"sends", "buffered", "How messages are sent (buffered)"},
            {"cluster", "FILE", "Hardware and network", Flag::Kind::later}}};

@@ -20,6 +20,7 @@ Cause cause_of(EdgeKind kind) {
     case EdgeKind::version:
     case EdgeKind::barrier:
     case EdgeKind::phase:
+    case EdgeKind::all_reduce:
       return Cause::update;
     case EdgeKind::queue:
       return Cause::queue;
@@ -85,7 +86,9 @@ class IdleReader {
 
   /// The part of the gap in which the awaited message was on its link or queued for it.
   nanoseconds time_on_link(const Wait& wait, const Gap& gap) const {
-    if (wait.cause == Cause::none || !is_send(graph_.task(wait.from).op)) return nanoseconds{0};
+    if (wait.cause == Cause::none) return nanoseconds{0};
+    const Op op = graph_.task(wait.from).op;
+    if (!is_send(op) && op != Op::all_reduce) return nanoseconds{0};
     nanoseconds handed_over{0};
     for (const Edge edge : graph_.edges_into(wait.from)) {
       if (edge.kind() != EdgeKind::order) {

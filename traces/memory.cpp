@@ -177,6 +177,17 @@ MemorySizes MemorySizes::in_one_piece(int parts) const {
   return sizes;
 }
 
+MemorySizes MemorySizes::for_copies(int copies) const {
+  MemorySizes sizes = *this;
+  for (std::vector<std::int64_t>* each :
+       {&sizes.activation, &sizes.input, &sizes.weight_grad_activation, &sizes.weight,
+        &sizes.gradient, &sizes.optimizer}) {
+    const std::vector<std::int64_t> one = *each;
+    for (int c = 1; c < copies; ++c) each->insert(each->end(), one.begin(), one.end());
+  }
+  return sizes;
+}
+
 std::vector<RankMemory> memory(const TaskGraph& graph, const Timeline& timeline,
                                const MemorySizes& sizes) {
   const std::vector<std::vector<Change>> changes = ChangeReader(graph, timeline, sizes).read();

@@ -21,6 +21,8 @@ struct MemorySizes {
   /// For a schedule that runs `parts` micro-batches in one piece: activations and inputs are that
   /// many times as large.
   MemorySizes in_one_piece(int parts) const;
+  /// For a graph with that many copies of the stages.
+  MemorySizes for_copies(int copies) const;
 };
 
 /// What one rank keeps from this moment on.

@@ -1,6 +1,8 @@
 // Messages: data edges between ranks, with the hidden tasks at their ends looked through.
 #include "traces/messages.h"
 
+#include <utility>
+
 namespace unlatch {
 
 namespace {
@@ -59,10 +61,18 @@ class DataTasks {
 
 Messages::Messages(const TaskGraph& graph) : source_(static_cast<std::size_t>(graph.size()), none) {
   const DataTasks data(graph);
+  std::vector<TaskId> learnt(graph.lanes().size(), none);
   for (const TaskId id : graph.ids()) {
+    const Task& task = graph.task(id);
+    // What only trains a synthesiser is used by the backward after it, not by that of its batch.
+    if (is_compute(task.op)) source_[id.value] = std::exchange(learnt[task.lane], none);
     for (const Edge edge : graph.edges_into(id)) {
-      if (!crosses_ranks(graph, edge, graph.task(id))) continue;
+      if (!crosses_ranks(graph, edge, task)) continue;
       const TaskId from = data.of(graph, edge.from());
+      if (task.has(learns)) {
+        learnt[task.lane] = from;
+        continue;
+      }
       const TaskId to = data.of(graph, id);
       if (from != none && to != none) source_[to.value] = from;
     }

@@ -98,24 +98,36 @@ void expect_close(std::span<const float> found, std::span<const double> expected
   EXPECT_LT(error / largest, 1e-4) << what << ": largest value " << largest;
 }
 
-class EveryLayer : public ::testing::TestWithParam<NetworkCase> {};
+class EveryLayer : public ::testing::TestWithParam<NetworkCase> {
+ protected:
+  static constexpr int samples = 3;
 
-TEST_P(EveryLayer, AgreesWithThePlainImplementationInDouble) {
-  constexpr int samples = 3;
-  models::Model model{.name = "case", .input = GetParam().input, .classes = 4, .layers = {}};
-  model.layers = GetParam().layers;
-  model.layers.push_back({.name = "last", .kind = Linear{.out_features = 4}});
-  const models::StageRange all{0, static_cast<int>(model.layers.size()) - 1};
-  const auto stages = make_dnn_stages(model, std::span(&all, 1), {.micro_batch_size = samples});
+  static models::Model tested_model() {
+    models::Model model{.name = "case", .input = GetParam().input, .classes = 4, .layers = {}};
+    model.layers = GetParam().layers;
+    model.layers.push_back({.name = "last", .kind = Linear{.out_features = 4}});
+    return model;
+  }
+  Tensor random_input(unsigned seed) {
+    return tensor_of(
+        pool, random_floats(static_cast<std::size_t>(model.input.elements()) * samples, seed));
+  }
+  Tensor random_gradient(unsigned seed) {
+    return tensor_of(pool, random_floats(std::size_t{4} * samples, seed));
+  }
+
+  const models::Model model = tested_model();
+  const std::vector<std::unique_ptr<DnnStageModule>> stages = make_dnn_stages(
+      model, ranges_of({static_cast<int>(model.layers.size())}), {.micro_batch_size = samples});
   DnnStageModule& stage = *stages[0];
-
   BufferPool pool;
   Workspace workspace;
-  Tensor weights = tensor_of(pool, random_floats(stage.parameters(), 1));
-  const Tensor input =
-      tensor_of(pool, random_floats(static_cast<std::size_t>(model.input.elements()) * samples, 2));
-  const Tensor gradient = tensor_of(pool, random_floats(4 * samples, 3));
+  const Tensor weights = tensor_of(pool, random_floats(stage.parameters(), 1));
+};
 
+TEST_P(EveryLayer, AgreesWithThePlainImplementationInDouble) {
+  const Tensor input = random_input(2);
+  const Tensor gradient = random_gradient(3);
   const Numbers w = doubles(weights.as<float>());
   const auto expected =
       testing::reference(model.layers, model.input, samples, w.data(), doubles(input.as<float>()));
@@ -140,6 +152,28 @@ TEST_P(EveryLayer, AgreesWithThePlainImplementationInDouble) {
   const Tensor again = stage.forward(weights, input, StageModule::Pass::replay, nullptr, workspace);
   EXPECT_TRUE(std::ranges::equal(again.as<float>(), output.as<float>()))
       << "without a tape the numbers are the same";
+}
+
+TEST_P(EveryLayer, SplitBackwardGivesTheBitsOfTheWhole) {
+  constexpr unsigned parts = 3;
+  std::vector<std::unique_ptr<StageModule::Tape>> tapes(parts);
+  Tensor whole = stage.zero_gradient();
+  Tensor sums = stage.zero_gradient();
+  for (unsigned i = 0; i < parts; ++i) {
+    const bool wants_input = i < 2;
+    const double scale = i == 1 ? 0.3 : 1;
+    const Tensor gradient = random_gradient(10 + i);
+    stage.forward(weights, random_input(i), StageModule::Pass::normal, &tapes[i], workspace);
+    const Tensor expected =
+        stage.backward(weights, *tapes[i], gradient, scale, wants_input, whole, workspace);
+    const Tensor found =
+        stage.backward_input(weights, *tapes[i], gradient, scale, wants_input, workspace);
+    EXPECT_EQ(found.empty(), !wants_input);
+    EXPECT_TRUE(std::ranges::equal(found.as<float>(), expected.as<float>())) << "input gradient";
+  }
+  EXPECT_TRUE(std::ranges::all_of(sums.as<float>(), [](float g) { return g == 0; }));
+  for (const auto& tape : tapes) stage.backward_weight(*tape, sums, workspace);
+  EXPECT_TRUE(std::ranges::equal(sums.as<float>(), whole.as<float>())) << "weight gradient";
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, EveryLayer, ::testing::ValuesIn(cases()),

@@ -40,6 +40,8 @@ TEST(LayerProfile, HoldsEveryLayerWithItsSizes) {
     EXPECT_GT(layer.forward.median_ns, 0);
     EXPECT_GT(layer.forward_only.median_ns, 0);
     EXPECT_GT(layer.backward.median_ns, 0);
+    EXPECT_GT(layer.input_gradient.median_ns, 0);
+    EXPECT_GT(layer.weight_gradient.median_ns, 0);
     EXPECT_LE(layer.forward.lower_ns, layer.forward.median_ns);
     EXPECT_GE(layer.forward.upper_ns, layer.forward.median_ns);
     EXPECT_EQ(layer.parameter_bytes,
@@ -52,6 +54,20 @@ TEST(LayerProfile, HoldsEveryLayerWithItsSizes) {
   EXPECT_GT(profile.step.median_ns, profile.layers[0].forward.median_ns);
   EXPECT_EQ(profile.layers[6].tape_bytes, 0U) << "an average needs nothing to go back";
   EXPECT_EQ(profile.layers[7].tape_bytes, 16U * 4 * 4);
+}
+
+TEST(LayerProfile, CountsWhatEachLayerKeepsForItsWeightGradient) {
+  const auto layers =
+      profile_layers(small_network(), images(), {.micro_batch_size = 4, .samples = 1}).layers;
+  EXPECT_EQ(layers[0].weight_grad_activation_bytes, layers[0].tape_bytes + layers[0].output_bytes)
+      << "a convolution: its input and its output's gradient";
+  EXPECT_EQ(layers[1].weight_grad_activation_bytes, 2U * 10 * 4)
+      << "a batch norm: the gradients of scale and shift, that came with the input's";
+  EXPECT_EQ(layers[2].tape_bytes, 0U) << "what the ReLU keeps counts with the block that reads it";
+  for (const std::size_t j : {2, 4, 5, 6}) {
+    EXPECT_EQ(layers[j].weight_grad_activation_bytes, 0U) << layers[j].name << " has no weights";
+  }
+  EXPECT_EQ(layers[7].weight_grad_activation_bytes, (16U + 4) * 4 * 4);
 }
 
 // Case O36: what the first step costs on top (pages, caches, clocks) is in no sample.

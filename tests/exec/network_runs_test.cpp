@@ -1,7 +1,10 @@
 // Whole networks through the executor: the cut, the micro-batches and the threads change nothing.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +15,7 @@
 #include "exec/stage_runner.h"
 #include "models/dataset.h"
 #include "schedules/registry.h"
+#include "tests/support/variants.h"
 
 namespace unlatch::exec {
 namespace {
@@ -20,6 +24,7 @@ struct NetworkRun {
   std::string schedule = "bp";
   std::string model = "lenet";
   int stages = 1;
+  int chunks = 1;
   int micro_batches = 1;
   int workers = 0;
 };
@@ -32,15 +37,22 @@ std::vector<float> train(const NetworkRun& run) {
   static const models::DataSplit data = models::load_data("digits");
   const models::Model model = models::make_model(run.model, data.train.shape, data.train.classes);
   const ScheduleSpec spec = ScheduleSpec::parse(run.schedule);
-  const TaskGraph graph =
-      spec.make({.stages = run.stages, .micro_batches = run.micro_batches, .batches = batches})
-          .build();
+  const TaskGraph graph = spec.make({.stages = run.stages,
+                                     .chunks = run.chunks,
+                                     .micro_batches = run.micro_batches,
+                                     .batches = batches})
+                              .build();
   const int parts = graph.shape().micro_batches;
-  const auto owned = make_dnn_stages(
-      model, models::uniform_partition(static_cast<int>(model.layers.size()), run.stages),
-      {.micro_batch_size = batch_size / parts,
-       .optimizer = models::OptimizerSpec::parse("momentum:momentum=0.9"),
-       .seed = 7});
+  std::vector<std::unique_ptr<DnnStageModule>> owned;
+  for (int copy = 0; copy < graph.shape().copies; ++copy) {
+    std::ranges::move(
+        make_dnn_stages(
+            model, models::uniform_partition(static_cast<int>(model.layers.size()), run.stages),
+            {.micro_batch_size = batch_size / parts,
+             .optimizer = models::OptimizerSpec::parse("momentum:momentum=0.9"),
+             .seed = 7}),
+        std::back_inserter(owned));
+  }
   std::vector<StageModule*> modules;
   for (const auto& stage : owned) modules.push_back(stage.get());
   DataFeed feed(data.train, model.input, batch_size, parts, 7);
@@ -72,16 +84,54 @@ TEST(NetworkRuns, BackPropagationIsTheSameBitForBitHoweverTheModelIsCut) {
   }
 }
 
+/// Every synchronous method, on the first of a few shapes that it runs: two or three ranks (four
+/// stages at most), the batch in 4, 8 or 2 parts.
+std::vector<NetworkRun> synchronous_runs(bool with_variants) {
+  std::vector<NetworkRun> runs;
+  for (const Method& method : methods()) {
+    if (!method.synchronous) continue;
+    const int chunks = method.chunks.usual;
+    const auto runs_shape = [&](const ScheduleSpec& spec, int stages, int parts) {
+      const Shape shape{.stages = stages, .chunks = chunks, .micro_batches = parts};
+      return testing_support::runs(spec, shape) && spec.effective(shape).micro_batches <= 8;
+    };
+    const auto first_run = [&](const std::string& text) -> std::optional<NetworkRun> {
+      for (const int stages : {chunks == 1 ? 3 : 2 * chunks, 2 * chunks}) {
+        for (const int parts : {4, 8, 2}) {
+          if (!runs_shape(ScheduleSpec::parse(text), stages, parts)) continue;
+          return NetworkRun{
+              .schedule = text, .stages = stages, .chunks = chunks, .micro_batches = parts};
+        }
+      }
+      return std::nullopt;
+    };
+    const auto texts = with_variants ? testing_support::variants(method, 2 * chunks, chunks)
+                                     : std::vector{std::string(method.name)};
+    for (const std::string& text : texts) {
+      const auto run = first_run(text);
+      EXPECT_TRUE(run) << text << " runs on none of the shapes";
+      if (run) runs.push_back(*run);
+    }
+  }
+  return runs;
+}
+
 TEST(NetworkRuns, SynchronousSchedulesLeaveTheWeightsOfBackPropagation) {
   for (const std::string model : {"lenet", "resnet20:input=data,width=8,norm=no"}) {
     const std::vector<float> bp = train({.model = model});
-    for (const std::string schedule :
-         {"gpipe", "gpipe:recompute=always", "gpipe:recompute=except_last",
-          "gpipe:backward=ascending", "1f1b"}) {
-      const std::vector<float> weights =
-          train({.schedule = schedule, .model = model, .stages = 3, .micro_batches = 4});
-      EXPECT_LE(relative_difference(weights, bp), 1e-5) << schedule;
+    for (NetworkRun run : synchronous_runs(model == "lenet")) {
+      run.model = model;
+      EXPECT_LE(relative_difference(train(run), bp), 1e-5) << run.schedule << " on " << model;
     }
+  }
+}
+
+TEST(NetworkRuns, ThreadsChangeNoBitOfSynchronousSchedules) {
+  for (NetworkRun run : synchronous_runs(false)) {
+    run.workers = 1;
+    const std::vector<float> expected = train(run);
+    run.workers = 2;
+    EXPECT_EQ(train(run), expected) << run.schedule;
   }
 }
 

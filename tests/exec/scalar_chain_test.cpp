@@ -80,6 +80,46 @@ TEST(ScalarChain, GoesBackThroughTheWeightPassedInWithTheActivationOfTheTape) {
   EXPECT_EQ(to_vector(sums), std::vector{45.0}) << "micro-batches add up";
 }
 
+/// Loss of one sample at shifted weights, by two stages of two weights.
+double loss_at(std::vector<double> weights, std::size_t shifted, double by) {
+  weights[shifted] += by;
+  ScalarChainModule chain(weights, Activation::tanh, {});
+  ScalarFeed feed({0.7}, {0.5});
+  Workspace workspace;
+  const Tensor output = chain.forward(chain.initial_weights(), feed.input(MicroBatch{0}),
+                                      StageModule::Pass::normal, nullptr, workspace);
+  return chain.loss(output, feed.target(MicroBatch{0}), 1, nullptr, workspace).loss;
+}
+
+TEST(ScalarChain, BothHalvesOfBackwardAgreeWithFiniteDifferences) {
+  const std::vector<double> weights{0.9, -0.8, 1.1, 0.7};
+  const auto stages = scalar_chain_stages(weights, std::vector{2, 2}, Activation::tanh, {});
+  ScalarFeed feed({0.7}, {0.5});
+  Workspace workspace;
+  std::vector<std::unique_ptr<StageModule::Tape>> tapes(2);
+  Tensor flow = feed.input(MicroBatch{0});
+  for (std::size_t k = 0; k < 2; ++k) {
+    flow = stages[k]->forward(stages[k]->initial_weights(), flow, StageModule::Pass::normal,
+                              &tapes[k], workspace);
+  }
+  Tensor gradient;
+  stages[1]->loss(flow, feed.target(MicroBatch{0}), 1, &gradient, workspace);
+  for (const std::size_t k : {1, 0}) {
+    gradient = stages[k]->backward_input(stages[k]->initial_weights(), *tapes[k], gradient, 1,
+                                         k > 0, workspace);
+  }
+  EXPECT_TRUE(gradient.empty()) << "the first stage sends nothing";
+  for (std::size_t k = 0; k < 2; ++k) {
+    Tensor sums = stages[k]->zero_gradient();
+    stages[k]->backward_weight(*tapes[k], sums, workspace);
+    for (std::size_t j = 0; j < 2; ++j) {
+      const double step = 1e-5;
+      const double slope = (loss_at(weights, 2 * k + j, step) - loss_at(weights, 2 * k + j, -step));
+      EXPECT_NEAR(sums.as<double>()[j], slope / (2 * step), 1e-9) << "stage " << k;
+    }
+  }
+}
+
 // Case O37: y = w0 x, z = w1 y, losses 0.5 and 24.5, mean gradients 22.5 and 15, in either order.
 TEST(ScalarChain, TakesTheBackwardsOfABatchInAnyOrder) {
   for (const auto& order : {std::vector{0, 1}, std::vector{1, 0}}) {

@@ -126,6 +126,79 @@ TEST(StageRunner, ZeroStalenessIsBackPropagation) {
   EXPECT_EQ(run_it("dsp:staleness=0/0/0"), run_it("bp"));
 }
 
+/// All forwards, then backwards in the order of the micro-batches: whole (-1), or as an I with the
+/// W of the micro-batch that many before it.
+TaskGraph forwards_then_backwards(const Shape& shape, int delay) {
+  Schedule schedule("test", shape);
+  const int parts = shape.micro_batches;
+  for (int b = 0; b < shape.batches; ++b) {
+    const auto part = [&](int i) { return MicroBatch{b * parts + i}; };
+    for (const Stage k : up_to<Stage>(shape.stages)) {
+      for (int i = 0; i < parts; ++i) schedule.of(k).forward(k, part(i));
+    }
+    for (int k = shape.stages; k-- > 0;) {
+      Program& program = schedule.of(Stage{k});
+      for (int i = 0; i < parts; ++i) {
+        if (delay < 0) {
+          program.backward(Stage{k}, part(i));
+          continue;
+        }
+        program.backward_input(Stage{k}, part(i));
+        if (i >= delay) program.backward_weight(Stage{k}, part(i - delay));
+      }
+    }
+    for (const Stage k : up_to<Stage>(shape.stages)) {
+      for (int i = std::max(0, parts - std::max(delay, 0)); i < parts; ++i) {
+        schedule.of(k).backward_weight(k, part(i));
+      }
+      schedule.of(k).update(k, part(parts - 1));
+    }
+  }
+  return schedule.build();
+}
+
+TEST(StageRunner, SplitBackwardsTrainBitForBitAsWholeOnes) {
+  ChainProblem problem{.weights = {0.9, -0.8, 1.1, 0.7}};
+  problem.optimizer = models::OptimizerSpec::parse("momentum:momentum=0.9");
+  fill_with_golden_data(problem, 4 * 3);
+  for (const int chunks : {1, 2}) {
+    const Shape shape{.stages = 4, .chunks = chunks, .micro_batches = 4, .batches = 3};
+    const ChainResult whole = run_chain(forwards_then_backwards(shape, -1), problem);
+    EXPECT_NE(whole.final, problem.weights);
+    for (const int delay : {0, 1, 3, 4}) {
+      for (const int workers : {1, 2}) {
+        const ChainResult split =
+            run_chain(forwards_then_backwards(shape, delay), problem, {.workers = workers});
+        EXPECT_EQ(split.weights_by_update, whole.weights_by_update) << "W " << delay << " later";
+        EXPECT_EQ(split.losses, whole.losses);
+      }
+    }
+  }
+}
+
+// The update between F and I leaves both halves at the weights of F.
+TEST(StageRunner, SplitBackwardsReadStashedWeights) {
+  const auto trained = [](bool split) {
+    ChainProblem problem{.weights = {0.9, -0.8}};
+    fill_with_golden_data(problem, 3);
+    Schedule schedule("test", {.stages = 2, .batches = 3});
+    for (const Stage k : up_to<Stage>(2)) {
+      Program& program = schedule.of(k);
+      for (int i = 0; i < 3; ++i) program.forward(k, {i});
+      for (int i = 0; i < 3; ++i) {
+        if (split) {
+          program.backward_input(k, {i}, Weights::as_forward).backward_weight(k, {i});
+        } else {
+          program.backward(k, {i}, Weights::as_forward);
+        }
+        program.update(k, {i});
+      }
+    }
+    return run_chain(schedule.build(), problem).weights_by_update;
+  };
+  EXPECT_EQ(trained(true), trained(false));
+}
+
 TEST(StageRunner, ExactDelayedGradientIsTheTrueOneAtTheSnapshot) {  // decoupled.md section 6
   // DDG exact: the gradient of batch n is that of BP at all weights as they stood in iteration n.
   const int batches = 12, stages = 3;

@@ -143,9 +143,12 @@ TEST(BadInput, CountsTheTimeOfAllRanksBeyondSixtyFourBits) {
 /// A complete profile of one layer.
 json small_profile() {
   const json time{{"mean", 1.5}, {"median", 1.5}, {"lower", 1.0}, {"upper", 2.0}};
-  const json layer{{"name", "linear1"},   {"forward_us", time},     {"forward_only_us", time},
-                   {"backward_us", time}, {"update_us", time},      {"output_bytes", 40},
-                   {"tape_bytes", 256},   {"parameter_bytes", 2600}};
+  const json layer{{"name", "linear1"},         {"forward_us", time},
+                   {"forward_only_us", time},   {"backward_us", time},
+                   {"input_gradient_us", time}, {"weight_gradient_us", time},
+                   {"update_us", time},         {"output_bytes", 40},
+                   {"tape_bytes", 256},         {"weight_grad_activation_bytes", 896},
+                   {"parameter_bytes", 2600}};
   const json one{{"batch_size", 16},    {"workers", 1},      {"optimizer", "sgd"},
                  {"samples", 3},        {"left_out", 0},     {"layers", {layer}},
                  {"input_us", time},    {"target_us", time}, {"loss_us", time},

@@ -337,6 +337,9 @@ TEST(ChromeTrace, IsSoundForEverySchedule) {
     const TaskGraph free = graph_of(method.name, shape);
     const TaskGraph linked = with_transfers(free, links);
     const int all = ScheduleSpec::parse(method.name).effective(shape).all_micro_batches();
+    // DGL sends no gradients; nothing in DNI uses those that train a synthesiser after the last B.
+    const std::string_view name = method.name;
+    const int arrows = name == "dgl" ? 2 * all : name == "dni" ? 4 * all - 2 : 4 * all;
     for (const TaskGraph* graph : {&free, &linked}) {
       for (const UnitCosts costs : {UnitCosts{}, UnitCosts{1500ns, 3001ns, 777ns}}) {
         const Timeline timeline = earliest(*graph, costs);
@@ -344,11 +347,11 @@ TEST(ChromeTrace, IsSoundForEverySchedule) {
         SCOPED_TRACE(method.name);
         expect_no_half_overlaps(text);
         expect_arrows_that_bind(text);
-        EXPECT_EQ(events(text, "s").size(), static_cast<std::size_t>(2 * 2 * all));
+        EXPECT_EQ(events(text, "s").size(), static_cast<std::size_t>(arrows));
         EXPECT_EQ(text, trace(*graph, timeline));
       }
       const Timeline nothing = earliest(*graph, {0ns, 0ns, 0ns});
-      EXPECT_EQ(events(trace(*graph, nothing), "s").size(), static_cast<std::size_t>(4 * all));
+      EXPECT_EQ(events(trace(*graph, nothing), "s").size(), static_cast<std::size_t>(arrows));
     }
   }
 }

@@ -1,0 +1,27 @@
+// LocalHead: what gives a stage the gradient of its output without the next stage's backward.
+#pragma once
+
+#include <vector>
+
+#include "exec/stage_module.h"
+
+namespace unlatch::exec {
+
+/// An auxiliary head with a loss of its own (DGL) or a gradient synthesiser (DNI). Used by one
+/// stage at a time.
+class LocalHead {
+ public:
+  virtual ~LocalHead() = default;
+  /// Gradient of an output. A head with a loss adds to the gradient of its own parameters; the loss
+  /// counts `scale` times.
+  virtual Tensor gradient(const Tensor& output, const Tensor& target, double scale,
+                          Workspace& workspace) = 0;
+  /// A synthesiser steps towards the gradient that the next stage found for an earlier output.
+  virtual void learn(const Tensor& output, const Tensor& target, const Tensor& gradient,
+                     Workspace& workspace) = 0;
+  /// A head with a loss takes its optimizer step, together with its stage.
+  virtual void update(double rate) = 0;
+  virtual std::vector<double> parameters() const = 0;
+};
+
+}  // namespace unlatch::exec

@@ -1,0 +1,65 @@
+#include "exec/scalar_heads.h"
+
+namespace unlatch::exec {
+namespace {
+
+Tensor scalar(BufferPool& pool, double value) {
+  Tensor tensor = pool.take(sizeof(double));
+  *tensor.data<double>() = value;
+  return tensor;
+}
+
+}  // namespace
+
+Tensor ScalarHead::gradient(const Tensor& output, const Tensor& target, double scale, Workspace&) {
+  const double h = *output.data<double>();
+  const double g = (weight_[0] * h - *target.data<double>()) * scale;
+  sum_[0] += g * h;
+  return scalar(pool_, g * weight_[0]);
+}
+
+void ScalarHead::update(double rate) {
+  optimizer_.step(weight_, sum_, rate);
+  sum_[0] = 0;
+}
+
+double ScalarSynthesiser::predict(double h, double y) const {
+  return conditional_ ? p_ * h + q_ + r_ * y : p_ * h + q_;
+}
+
+Tensor ScalarSynthesiser::gradient(const Tensor& output, const Tensor& target, double, Workspace&) {
+  return scalar(pool_, predict(*output.data<double>(), *target.data<double>()));
+}
+
+void ScalarSynthesiser::learn(const Tensor& output, const Tensor& target, const Tensor& gradient,
+                              Workspace&) {
+  const double h = *output.data<double>();
+  const double y = *target.data<double>();
+  const double slope = 2 * (predict(h, y) - *gradient.data<double>());
+  p_ -= rate_ * (slope * h);
+  q_ -= rate_ * slope;
+  if (conditional_) r_ -= rate_ * (slope * y);
+}
+
+std::vector<double> ScalarSynthesiser::parameters() const {
+  return conditional_ ? std::vector{p_, q_, r_} : std::vector{p_, q_};
+}
+
+std::vector<std::unique_ptr<LocalHead>> scalar_heads(const TaskGraph& graph,
+                                                     const models::OptimizerSpec& optimizer) {
+  const LocalGradients& local = graph.local_gradients();
+  std::vector<std::unique_ptr<LocalHead>> heads;
+  if (local.source == GradientSource::next_stage) return heads;
+  for (const Stage k : up_to<Stage>(graph.shape().stages)) {
+    if (graph.shape().is_last(k)) {
+      heads.push_back(nullptr);
+    } else if (local.source == GradientSource::local_head) {
+      heads.push_back(std::make_unique<ScalarHead>(optimizer));
+    } else {
+      heads.push_back(std::make_unique<ScalarSynthesiser>(local.conditional, local.rate));
+    }
+  }
+  return heads;
+}
+
+}  // namespace unlatch::exec

@@ -1,0 +1,59 @@
+// The local heads of the scalar chain: one weight with a loss (DGL), a linear synthesiser (DNI).
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "exec/local_head.h"
+#include "models/optimizer.h"
+#include "schedules/graph.h"
+
+namespace unlatch::exec {
+
+/// Auxiliary prediction a h with the loss 0.5 (a h - y)^2; a starts at 1.
+class ScalarHead : public LocalHead {
+ public:
+  explicit ScalarHead(const models::OptimizerSpec& optimizer) : optimizer_(optimizer, 1) {}
+
+  Tensor gradient(const Tensor& output, const Tensor& target, double scale,
+                  Workspace& workspace) override;
+  void learn(const Tensor&, const Tensor&, const Tensor&, Workspace&) override {}
+  void update(double rate) override;
+  std::vector<double> parameters() const override { return {weight_[0]}; }
+
+ private:
+  std::array<double, 1> weight_{1.0};
+  std::array<double, 1> sum_{0.0};
+  models::Optimizer<double> optimizer_;
+  BufferPool pool_;
+};
+
+/// Predicts the gradient p h + q, with a label y also + r y; all start at 0. Steps by plain SGD on
+/// (prediction - gradient)^2.
+class ScalarSynthesiser : public LocalHead {
+ public:
+  ScalarSynthesiser(bool conditional, double rate) : conditional_(conditional), rate_(rate) {}
+
+  Tensor gradient(const Tensor& output, const Tensor& target, double scale,
+                  Workspace& workspace) override;
+  void learn(const Tensor& output, const Tensor& target, const Tensor& gradient,
+             Workspace& workspace) override;
+  void update(double) override {}
+  std::vector<double> parameters() const override;
+
+ private:
+  double predict(double h, double y) const;
+
+  bool conditional_;
+  double rate_;
+  double p_ = 0, q_ = 0, r_ = 0;
+  BufferPool pool_;
+};
+
+/// One head a stage, as the graph's local gradients want them; null for the last stage. Empty where
+/// gradients come from the next stage.
+std::vector<std::unique_ptr<LocalHead>> scalar_heads(const TaskGraph& graph,
+                                                     const models::OptimizerSpec& optimizer);
+
+}  // namespace unlatch::exec

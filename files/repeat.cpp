@@ -1,0 +1,32 @@
+#include "files/repeat.h"
+
+#include <algorithm>
+
+namespace unlatch::files {
+
+Schedule repeated(const Schedule& one, int batches) {
+  Shape shape = one.shape();
+  const int micro_batches = shape.micro_batches;
+  shape.batches = batches;
+  Schedule all(one.specification(), shape);
+  all.scale_gradients(one.gradient_scale());
+  all.scale_losses(one.loss_scale());
+  all.average_weights_every(one.local_updates());
+  if (one.may_leave_gradients_unapplied()) all.allow_unapplied_gradients();
+  for (const Stage k : up_to<Stage>(shape.stages)) all.place(k, one.rank_of(k));
+  for (const Rank r : up_to<Rank>(shape.ranks())) {
+    const auto& items = one.programs()[r.value].items();
+    int steps = 1;
+    for (const Program::Item& item : items) steps = std::max(steps, item.step + 1);
+    for (int batch = 0; batch < batches; ++batch) {
+      for (Program::Item item : items) {
+        item.micro_batch = item.micro_batch + batch * micro_batches;
+        item.step += batch * steps;
+        all.on(r).append(item);
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace unlatch::files

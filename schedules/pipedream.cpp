@@ -1,0 +1,69 @@
+// PipeDream: 1F1B over the endless stream of batches, an update right after every backward.
+//
+// Narayanan et al., SOSP 2019 (stash: B reads the weights of its F; vertical_sync: every stage
+// reads the version that stage 0 read, P-1 updates old); Yang et al., MLSys 2021 (PipeMare without
+// its corrections, latest: no stash, B reads the weights of now). predicted: as latest, but F runs
+// on weights that momentum predicts for its own update, in the way of SpecTrain and XPipe, whose
+// own counts of the updates ahead are not followed: they are counted in the schedule, K-1-k in F
+// and 0 in B. No bubble but at start and end.
+#include <algorithm>
+
+#include "schedules/delays.h"
+#include "schedules/schedules.h"
+
+namespace unlatch {
+namespace {
+
+/// No stash: B reads the weights of now.
+bool keeps_one(const Options& options) {
+  return options.is("weights", "latest") || options.is("weights", "predicted");
+}
+
+Schedule pipedream(const Shape& shape, const Options& options) {
+  const Weights weights = keeps_one(options) ? Weights::current : Weights::as_forward;
+  const bool synced = options.is("weights", "vertical_sync");
+  Schedule schedule("pipedream", shape);
+  if (options.is("weights", "predicted")) schedule.predict_weights();
+  for (const Stage k : up_to<Stage>(shape.stages)) {
+    const int warm_up = shape.last_stage() - k;
+    Program& program = schedule.of(k);
+    for (int i = 0; i < shape.batches + (shape.drain ? warm_up : 0); ++i) {
+      const int at_stage_0 = std::max(0, i - shape.last_stage().value);
+      if (i < shape.batches) program.forward(k, {i}, synced ? at_stage_0 : newest);
+      const MicroBatch n{i - warm_up};
+      if (n.value >= 0) program.backward(k, n, weights).update(k, n);
+      program.next_step();
+    }
+  }
+  return schedule;
+}
+
+Promise promise(const Shape& shape, const Options& options) {
+  const std::vector<int> zero(shape.stages, 0), one(shape.stages, 1);
+  const std::vector<int> own = delays(shape, 1, shape.batches - 1);
+  const std::vector<int> staleness =
+      options.is("weights", "vertical_sync") ? std::vector<int>(shape.stages, own.front()) : own;
+  return {staleness, staleness, keeps_one(options) ? one : plus_one(staleness), plus_one(own),
+          zero};
+}
+
+}  // namespace
+
+Method pipedream_method() {
+  return {.name = "pipedream",
+          .title = "PipeDream: asynchronous 1F1B",
+          .source = "Narayanan et al., SOSP 2019; latest: Yang et al., MLSys 2021",
+          .breaks = {.forward = true, .backward = true, .update = true},
+          .synchronous = false,
+          .uses_micro_batches = false,
+          .staleness = "K-1-k; vertical_sync: K-1",
+          .memory = "K-k tapes and versions; vertical_sync: K versions; latest, predicted: 1",
+          .keys = {{.name = "weights",
+                    .words = {"stash", "vertical_sync", "latest", "predicted"},
+                    .help = "B reads those of its F, of F on stage 0, of now, or F predicts them"}},
+          .resolve = {},
+          .make = pipedream,
+          .promise = promise};
+}
+
+}  // namespace unlatch

@@ -1,0 +1,193 @@
+// unlatch check and convert, and --schedule file:PATH.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "tests/tools/program.h"
+
+namespace unlatch::test {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const char* const base = "0F0,0F1,,,0B0,,0B1\n,1F0,1B0,,1F1,1B1,\n";
+
+/// The verdict on a file, whatever the exit code.
+json verdict(const Folder& folder, const std::string& text, const std::string& flags = "") {
+  folder.write("file.csv", text);
+  const Outcome outcome = folder.run(fmt::format("check file.csv {} --json", flags));
+  const json document = json::parse(outcome.out, nullptr, false);
+  EXPECT_FALSE(document.is_discarded()) << outcome.out;
+  EXPECT_EQ(outcome.code, document["valid"].get<bool>() ? 0 : 2);
+  return document;
+}
+
+TEST(Check, AcceptsAValidFile) {
+  const Folder folder;
+  const json document = verdict(folder, base);
+  EXPECT_EQ(document["valid"], true);
+  EXPECT_THAT(document["violations"], IsEmpty());
+  EXPECT_EQ(document["file"]["stages"], 2);
+  EXPECT_EQ(document["file"]["microbatches"], 2);
+  EXPECT_EQ(document["file"]["format"], "compute_only");
+  const Outcome text = folder.run("check file.csv");
+  EXPECT_EQ(text.code, 0);
+  EXPECT_EQ(text.out,
+            "file.csv: valid; 2 stages on 2 ranks, 2 micro-batches a batch, 1 batch\n");
+  EXPECT_THAT(text.err, IsEmpty());
+}
+
+TEST(Check, PrintsViolationsAndExitsWithTwo) {
+  const Folder folder;
+  const json document = verdict(folder, "0F0,0F1,,,0B0,,0B1\n,0X1,1B0,,1F1,1B1,\n");
+  EXPECT_EQ(document["valid"], false);
+  const json first = document["violations"][0];
+  EXPECT_EQ(first["rule"], "token");
+  EXPECT_EQ(first["tasks"], json::parse(R"(["0X1"])"));
+  EXPECT_EQ(first["row"], 1);
+  EXPECT_EQ(first["column"], 1);
+  const Outcome text = folder.run("check file.csv");
+  EXPECT_EQ(text.code, 2);
+  EXPECT_THAT(text.out, HasSubstr("file.csv: token: row 1, column 1: '0X1'"));
+  EXPECT_THAT(text.err, AllOf(HasSubstr("error: "), HasSubstr("violations")));
+}
+
+TEST(Check, CallsTextThatIsNoScheduleAFormatViolation) {
+  const Folder folder;
+  const json document = verdict(folder, "0F0;0F1;0B0\n");
+  EXPECT_EQ(document["violations"][0]["rule"], "format");
+  EXPECT_EQ(document["violations"][0]["row"], nullptr);
+  expect_refused(folder.run("check missing.csv --json"));
+  expect_refused(folder.run("check"));
+}
+
+TEST(Check, FindsDeadlocksOfBlockingSendsWhenAsked) {  // O02
+  const Folder folder;
+  const std::string text =
+      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
+      "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1\n";
+  EXPECT_EQ(verdict(folder, text)["valid"], true);
+  EXPECT_EQ(verdict(folder, text, "--sends grouped")["valid"], true);
+  const json document = verdict(folder, text, "--sends rendezvous");
+  ASSERT_EQ(document["violations"].size(), 1U);
+  EXPECT_EQ(document["violations"][0]["rule"], "deadlock");
+  EXPECT_EQ(document["violations"][0]["tasks"].size(), 2U);
+}
+
+TEST(Check, CountsTheStepsOfPyTorchsChecker) {
+  const Folder folder;
+  ASSERT_EQ(folder.run("convert 1f1b out.csv --ranks 4 --microbatches 8").code, 0);
+  EXPECT_EQ(folder.json("check out.csv")["file"]["steps"], 61);
+}
+
+TEST(Convert, WritesAScheduleOfTheCatalogue) {
+  const Folder folder;
+  const Outcome outcome = folder.run("convert 1f1b out.csv --ranks 2 --microbatches 3");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(folder.read("out.csv"), "0F0,0F1,0B0,0F2,0B1,0B2\r\n1F0,1B0,1F1,1B1,1F2,1B2\r\n");
+  ASSERT_EQ(folder.run("convert out.csv lowered.csv --format compute_comms").code, 0);
+  EXPECT_EQ(folder.read("lowered.csv"),
+            "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0F2,0SEND_F2,0RECV_B1,0B1,0RECV_B2,0B2\r\n"
+            "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1RECV_F2,1B1,1SEND_B1,1F2,1B2,1SEND_B2\r\n");
+  ASSERT_EQ(folder.run("convert lowered.csv back.csv").code, 0);
+  EXPECT_EQ(folder.read("back.csv"), folder.read("out.csv"));
+}
+
+TEST(Convert, GoesToJsonAndBack) {
+  const Folder folder;
+  ASSERT_EQ(folder.run("convert 1f1b a.csv --ranks 3 --microbatches 4").code, 0);
+  ASSERT_EQ(folder.run("convert a.csv b.json").code, 0);
+  ASSERT_EQ(folder.run("convert b.json c.csv").code, 0);
+  EXPECT_EQ(folder.read("c.csv"), folder.read("a.csv"));
+  EXPECT_EQ(folder.run("check b.json").code, 0);
+}
+
+TEST(Convert, SaysWhatCsvCannotHold) {
+  const Folder folder;
+  const Outcome outcome = folder.run("convert dsp out.csv --stages 3 --batches 1");
+  expect_refused(outcome);
+  EXPECT_THAT(outcome.err, HasSubstr("JSON"));
+  EXPECT_EQ(folder.files(), 0);
+  expect_refused(folder.run("convert 1f1b out.txt"));
+  expect_refused(folder.run("convert 1f1b"));
+  folder.write("bad.csv", "0F0,0F0,0B0\n");
+  expect_refused(folder.run("convert bad.csv out.json"));
+  expect_refused(folder.run("convert 1f1b.csv out.json"));
+}
+
+TEST(Convert, CompressesATrace) {
+  const Folder folder;
+  ASSERT_EQ(folder.run("simulate --schedule bp --stages 2 --trace run.json").code, 0);
+  ASSERT_EQ(folder.run("convert run.json packed.json.gz").code, 0);
+  ASSERT_EQ(folder.run("convert packed.json.gz unpacked.json").code, 0);
+  EXPECT_EQ(folder.read("unpacked.json"), folder.read("run.json"));
+  EXPECT_NE(folder.read("packed.json.gz"), folder.read("run.json"));
+  expect_refused(folder.run("convert run.json out.csv"));
+}
+
+TEST(ScheduleFiles, RunLikeTheScheduleTheyCameFrom) {
+  const Folder folder;
+  ASSERT_EQ(folder.run("convert 1f1b a.csv --ranks 4 --microbatches 8").code, 0);
+  ASSERT_EQ(folder.run("convert 1f1b a.json --ranks 4 --microbatches 8").code, 0);
+  const std::string costs = "--batches 3 --transfer 0.5 --update 0.25";
+  json expected =
+      folder.json("simulate --schedule 1f1b --ranks 4 --microbatches 8 " + costs);
+  for (const char* file : {"file:a.csv", "file:a.json"}) {
+    json found = folder.json(fmt::format("simulate --schedule {} {}", file, costs));
+    EXPECT_EQ(found["schedule"], file);
+    found["schedule"] = "1f1b";
+    EXPECT_EQ(found, expected) << file;
+  }
+}
+
+TEST(ScheduleFiles, AreAcceptedByEveryCommand) {
+  const Folder folder;
+  folder.write("base.csv", base);
+  const Outcome shown = folder.run("show file:base.csv");
+  EXPECT_EQ(shown.out,
+            "rank 0  F0  F1  .   .   B0  -   .   B1  -\nrank 1  .   F0  B0  -   F1  B1  -   .   "
+            ".\n");
+  const json ranked = folder.json(
+      "compare --schedule file:base.csv --schedule gpipe --schedule dsp --stages 2 "
+      "--microbatches 2");
+  EXPECT_EQ(ranked["schedules"].size(), 3U);
+  const std::string chain = "numerics --weights 0.9,-0.8 --batches 3 ";
+  EXPECT_EQ(folder.json(chain + "--schedule file:base.csv")["final"],
+            folder.json(chain + "--schedule 1f1b --microbatches 2")["final"]);
+  EXPECT_EQ(folder.run("train --schedule file:base.csv --model mlp --data synthetic:4 --steps 2 "
+                       "--batch-size 8")
+                .code,
+            folder.run("train --schedule 1f1b --stages 2 --microbatches 2 --model mlp --data "
+                       "synthetic:4 --steps 2 --batch-size 8")
+                .code);
+}
+
+TEST(ScheduleFiles, KeepSeveralBatchesOfAStaleSchedule) {
+  const Folder folder;
+  ASSERT_EQ(folder.run("convert dsp a.json --stages 3 --batches 12").code, 0);
+  const json expected = folder.json("simulate --schedule dsp --stages 3 --batches 12");
+  const json found = folder.json("simulate --schedule file:a.json");
+  for (const char* key : {"makespan_ms", "bubble_ratio", "stages_detail", "ranks_detail",
+                          "critical_path", "batches"}) {
+    EXPECT_EQ(found[key], expected[key]) << key;
+  }
+  EXPECT_EQ(found["steady_state"]["batch_period_ms"], 3.0);
+  const Outcome other = folder.run("simulate --schedule file:a.json --batches 5");
+  expect_refused(other);
+  EXPECT_THAT(other.err, HasSubstr("a.json holds 12 batches, 5 were asked for"));
+}
+
+TEST(ScheduleFiles, RefuseAnotherShape) {
+  const Folder folder;
+  folder.write("base.csv", base);
+  const Outcome outcome = folder.run("simulate --schedule file:base.csv --microbatches 8");
+  expect_refused(outcome);
+  EXPECT_THAT(outcome.err, HasSubstr("with 2 micro-batches"));
+  expect_refused(folder.run("simulate --schedule file:base.csv --ranks 4"));
+  expect_refused(folder.run("simulate --schedule file:missing.csv"));
+}
+
+}  // namespace
+}  // namespace unlatch::test

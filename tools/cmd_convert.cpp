@@ -1,0 +1,160 @@
+// unlatch convert: schedule files from one form to another, a schedule of the catalogue to a file,
+// a trace to a compressed one and back.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "files/lowering.h"
+#include "files/native_json.h"
+#include "files/table_schedule.h"
+#include "schedules/error.h"
+#include "tools/command.h"
+#include "tools/json_output.h"
+#include "tools/schedule_input.h"
+#include "tools/terminal.h"
+#include "tools/workload.h"
+#include "traces/atomic_file.h"
+#include "traces/input_file.h"
+#include "traces/trace_reader.h"
+
+namespace unlatch::tools {
+namespace {
+
+bool ends_with(std::string_view path, std::string_view ending) {
+  return path.ends_with(ending) || path.ends_with(fmt::format("{}.gz", ending));
+}
+
+bool is_file_name(const std::string& input) {
+  std::error_code ignored;
+  return ends_with(input, ".csv") || ends_with(input, ".json") || input.ends_with(".gz") ||
+         std::filesystem::exists(input, ignored);
+}
+
+/// A Chrome trace: an object with traceEvents, or a bare list of events.
+bool looks_like_trace(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos) return false;
+  constexpr std::size_t head = 4096;
+  return text[first] == '[' ||
+         (text[first] == '{' && text.substr(0, head).find("\"traceEvents\"") != std::string::npos);
+}
+
+void write(const std::string& path, const std::string& text) {
+  AtomicFile out(path);
+  out << text;
+  out.commit();
+}
+
+/// The same events, compressed or not as the name says; read first, so that no damaged trace is
+/// passed on.
+void convert_trace(const std::string& input, const std::string& output, const std::string& text) {
+  require(ends_with(output, ".json"), "'{}' is a trace; OUT must end in .json or .json.gz, not '{}'",
+          input, output);
+  for (const std::string& warning : read_tasks(input).warnings) {
+    say(fmt::format("warning: {}", warning));
+  }
+  write(output, text);
+}
+
+/// What is written, and about what.
+struct Source {
+  Schedule schedule;
+  std::optional<files::ActionTable> table;  ///< of a CSV file: overlaps and messages included
+};
+
+Source source_of(const ScheduleSpec& spec, const Shape& shape) {
+  return {spec.make(shape), std::nullopt};
+}
+
+Source read_source(const Arguments& arguments, const std::string& input, const std::string& text) {
+  const bool file = is_file_name(input);
+  if (!file) {
+    const ScheduleSpec spec = read_schedule(input);
+    Source source =
+        source_of(spec, read_shape(arguments, spec, /*synchronous=*/spec.method().synchronous));
+    source.schedule.build();  // refuses what cannot run
+    return source;
+  }
+  for (std::string_view name : {"stages", "ranks", "chunks", "microbatches", "batches", "drain"}) {
+    require(!arguments.has(name), "{} contradicts the file '{}', which has a shape of its own",
+            arguments.place(name), input);
+  }
+  const files::ScheduleFile read(input, text);
+  read.require_valid();
+  Source source{read.schedule(read.shape().batches), std::nullopt};
+  if (read.form() == files::ScheduleFile::Form::csv) source.table = read.table();
+  return source;
+}
+
+files::ActionTable lowered(const files::ActionTable& table, int micro_batches, bool shards) {
+  if (files::has_messages(table)) return shards ? table : files::without_sharding(table);
+  const files::ActionTable bare = files::without_sharding(table);
+  return files::with_messages(shards ? files::with_sharding(bare, micro_batches) : bare);
+}
+
+/// Only F, B, I and W, with their overlaps.
+files::ActionTable compute_only(const files::ActionTable& table) {
+  files::ActionTable result;
+  for (const files::ActionRow& row : table.rows) {
+    files::ActionRow& kept = result.rows.emplace_back();
+    for (const files::Action& action : row) {
+      if (files::is_compute(action.kind)) kept.push_back(action);
+    }
+  }
+  return result;
+}
+
+std::string csv_of(const Arguments& arguments, const Source& source) {
+  const std::string format = arguments.choice("format", {"compute_only", "compute_comms"});
+  const bool shards = arguments.yes("shards", false);
+  const files::ActionTable table =
+      source.table ? *source.table : files::table_of(source.schedule);
+  if (format == "compute_only") {
+    require(!shards, "{} needs --format compute_comms", arguments.place("shards"));
+    return files::pipeline_csv(compute_only(table));
+  }
+  return files::pipeline_csv(lowered(table, source.schedule.shape().micro_batches, shards));
+}
+
+std::string schedule_text(const Arguments& arguments, const std::string& output,
+                          const Source& source) {
+  if (ends_with(output, ".csv")) return csv_of(arguments, source);
+  require(ends_with(output, ".json"),
+          "OUT '{}' must end in .csv (PyTorch's pipelining) or .json (the native form)", output);
+  require(!arguments.has("format") && !arguments.has("shards"),
+          "--format and --shards are for CSV files");
+  return files::native_json(source.schedule);
+}
+
+int run(const Arguments& arguments) {
+  const auto& names = arguments.positionals();
+  require(names.size() == 2, "convert takes IN and OUT, but {} given",
+          names.size() == 1 ? "one is" : fmt::format("{} are", names.size()));
+  const std::string& input = names[0];
+  const std::string& output = names[1];
+  const std::string text = is_file_name(input) ? read_text(input) : "";
+  if (looks_like_trace(text)) {
+    convert_trace(input, output, text);
+  } else {
+    const Source source = read_source(arguments, input, text);
+    write(output, schedule_text(arguments, output, source));
+  }
+  if (arguments.has("json")) print_json({{"input", input}, {"output", output}});
+  return 0;
+}
+
+}  // namespace
+
+Command convert_command() {
+  return {.name = "convert",
+          .summary = "Convert a schedule (SPEC, .csv, .json) or a trace (.json, .json.gz)",
+          .positionals = {"IN", "OUT"},
+          .reads_scenario = false,
+          .groups = {shape_flags(),
+                     {"CSV files",
+                      {{"format", "HOW", "compute_only, or compute_comms with the messages"},
+                       {"shards", "yes|no",
+                        "compute_comms: UNSHARD, RESHARD and REDUCE_GRAD as well (no)"}}}},
+          .run = run};
+}
+
+}  // namespace unlatch::tools
