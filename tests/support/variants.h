@@ -27,7 +27,7 @@ inline std::vector<std::string> values(const Key& key, int stages) {
   if (key.type == Key::Type::number) result.push_back("0.5");
   if (key.name == "delta") result.insert(result.end(), {"2", "3"});
   if (key.name == "buffer") result.push_back("3");
-  if (key.name == "accumulate") result.insert(result.end(), {"1", "3"});
+  if (key.name == "accumulate") result.push_back("3");
   if (key.name == "group") result.push_back("5");
   if (key.name == "staleness") {
     result.push_back(per_stage(stages, [](int) { return 0; }));
