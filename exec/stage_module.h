@@ -61,8 +61,7 @@ class StageModule {
   virtual Tensor backward_input(const Tensor& weights, Tape& tape, const Tensor& gradient,
                                 double scale, bool wants_input_gradient, Workspace& workspace) = 0;
   /// The second half: adds to the weight gradient. Both halves give the bits of backward.
-  virtual void backward_weight(const Tape& tape, Tensor& weight_gradient,
-                               Workspace& workspace) = 0;
+  virtual void backward_weight(const Tape& tape, Tensor& weight_gradient, Workspace& workspace) = 0;
   /// Last stage only: loss of an output against the target; *gradient becomes its gradient times
   /// `scale` (1/M, so that a batch uses its mean loss).
   virtual Loss loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,

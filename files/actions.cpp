@@ -74,9 +74,8 @@ ActionTable without_sharding(const ActionTable& table) {
   ActionTable result;
   for (const ActionRow& row : table.rows) {
     ActionRow& kept = result.rows.emplace_back();
-    std::ranges::copy_if(row, std::back_inserter(kept), [](const Action& action) {
-      return action.kind < ActionKind::unshard;
-    });
+    std::ranges::copy_if(row, std::back_inserter(kept),
+                         [](const Action& action) { return action.kind < ActionKind::unshard; });
   }
   return result;
 }

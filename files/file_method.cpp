@@ -57,25 +57,23 @@ std::shared_ptr<const Method> method_of(std::shared_ptr<const ScheduleFile> file
   auto holder = std::make_shared<FileMethod>();
   holder->name = fmt::format("file:{}", file->path());
   const int chunks = shape.chunks / shape.copies;
-  holder->method = {.name = holder->name,
-                    .title = "Schedule file",
-                    .source = holder->name,
-                    .breaks = {},
-                    .synchronous = synchronous,
-                    .uses_micro_batches = true,
-                    .chunks = {.usual = chunks, .least = chunks, .most = chunks},
-                    .copies = shape.copies,
-                    .staleness = "as in the file",
-                    .memory = "as in the file",
-                    .keys = {},
-                    .resolve = [file, synchronous](const Shape& asked, Options&) {
-                      require_own_shape(*file, synchronous, asked);
-                    },
-                    .make = [file](const Shape& asked, const Options&) {
-                      return file->schedule(asked.batches);
-                    },
-                    .promise = [own](const Shape&, const Options&) { return promise_of(own); },
-                    .own_shape = asked_form(shape)};
+  holder->method = {
+      .name = holder->name,
+      .title = "Schedule file",
+      .source = holder->name,
+      .breaks = {},
+      .synchronous = synchronous,
+      .uses_micro_batches = true,
+      .chunks = {.usual = chunks, .least = chunks, .most = chunks},
+      .copies = shape.copies,
+      .staleness = "as in the file",
+      .memory = "as in the file",
+      .keys = {},
+      .resolve = [file, synchronous](const Shape& asked,
+                                     Options&) { require_own_shape(*file, synchronous, asked); },
+      .make = [file](const Shape& asked, const Options&) { return file->schedule(asked.batches); },
+      .promise = [own](const Shape&, const Options&) { return promise_of(own); },
+      .own_shape = asked_form(shape)};
   return {holder, &holder->method};
 }
 

@@ -87,9 +87,9 @@ class MessageAdder {
   void emit(const Action& action, int rank) {
     ActionRow& row = result_.rows[rank];
     row.push_back(action);
-    row.back().column = row.size() == 1 ? 0
-                                        : row[row.size() - 2].column +
-                                              (action.overlap == Overlap::next ? 0 : 1);
+    row.back().column =
+        row.size() == 1 ? 0
+                        : row[row.size() - 2].column + (action.overlap == Overlap::next ? 0 : 1);
     if (emitted_.covers(action)) emitted_[action] = rank;
   }
 
@@ -100,8 +100,7 @@ class MessageAdder {
     if (neighbour < 0 || neighbour > last_stage()) return;
     const int receiver = ranks_[neighbour];
     if (receiver < 0 || receiver == rank) return;
-    Action message =
-        as(forward ? ActionKind::send_forward : ActionKind::send_backward, action);
+    Action message = as(forward ? ActionKind::send_forward : ActionKind::send_backward, action);
     message.overlap = Overlap::none;
     emit(message, rank);
     emit(partner(message), receiver);

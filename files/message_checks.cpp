@@ -84,9 +84,9 @@ class Checker {
                     fmt::format("stage {} is on rank {}", action.stage.value, mine));
     }
     if (mine == theirs) {
-      return report("placement", action, rank,
-                    fmt::format("stage {} is on the same rank, which needs no message",
-                                other.stage.value));
+      return report(
+          "placement", action, rank,
+          fmt::format("stage {} is on the same rank, which needs no message", other.stage.value));
     }
     if (places_.at(other).row < 0) {
       report("missing", action, rank,
@@ -95,8 +95,8 @@ class Checker {
     if (!is_send(action.kind)) return;
     const Place producer = producer_of(action);
     if (producer.row != rank || producer.position < places_.at(action).position) return;
-    report("order", action, rank, fmt::format("what it sends is made later, in column {}",
-                                              producer.column));
+    report("order", action, rank,
+           fmt::format("what it sends is made later, in column {}", producer.column));
   }
 
   Place producer_of(const Action& send) const {
@@ -148,11 +148,11 @@ class Checker {
         const std::pair direction{static_cast<int>(r), static_cast<int>(place.row)};
         const auto [found, added] = newest.try_emplace(direction, place.position);
         if (!added && place.position < found->second) {
-          report("order", action, static_cast<int>(r),
-                 fmt::format("rank {} sends {} first, but rank {} receives {} first; messages of "
-                             "one direction keep their order",
-                             r, label(newest_send.at(direction)), place.row,
-                             label(partner(action))));
+          report(
+              "order", action, static_cast<int>(r),
+              fmt::format("rank {} sends {} first, but rank {} receives {} first; messages of "
+                          "one direction keep their order",
+                          r, label(newest_send.at(direction)), place.row, label(partner(action))));
         }
         found->second = std::max(found->second, place.position);
         newest_send.insert_or_assign(direction, action);
@@ -161,9 +161,12 @@ class Checker {
   }
 
   void report(std::string rule, const Action& action, int rank, std::string_view why) {
-    violations_.push_back({std::move(rule), {label(action)}, rank, action.column,
-                           fmt::format("{} at row {}, column {}: {}", label(action), rank,
-                                       action.column, why)});
+    violations_.push_back(
+        {std::move(rule),
+         {label(action)},
+         rank,
+         action.column,
+         fmt::format("{} at row {}, column {}: {}", label(action), rank, action.column, why)});
   }
   void report_range(const Action& action, int rank) {
     report("range", action, rank,

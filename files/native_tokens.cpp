@@ -8,9 +8,9 @@
 namespace unlatch::files {
 namespace {
 
-constexpr std::array ops{Op::forward,      Op::backward,    Op::backward_input, Op::backward_weight,
-                         Op::recompute,    Op::update,      Op::push_forward,   Op::pop_forward,
-                         Op::push_backward, Op::pop_backward};
+constexpr std::array ops{
+    Op::forward, Op::backward,     Op::backward_input, Op::backward_weight, Op::recompute,
+    Op::update,  Op::push_forward, Op::pop_forward,    Op::push_backward,   Op::pop_backward};
 
 /// Takes a whole number from the front of the text.
 bool take_number(std::string_view& text, int& number) {

@@ -140,8 +140,7 @@ class Reader {
       for (std::size_t row = 0; row < csv_.table.rows.size(); ++row) {
         for (Action& action : csv_.table.rows[row]) {
           if (action.kind != ActionKind::backward) continue;
-          const bool whole = next < old_whole_.size() &&
-                             old_rows_[next] == static_cast<int>(row) &&
+          const bool whole = next < old_whole_.size() && old_rows_[next] == static_cast<int>(row) &&
                              same_task(old_whole_[next], action);
           if (whole) {
             ++next;
@@ -193,7 +192,10 @@ class Reader {
     });
     if (reported) return;
     csv_.problems.push_back(
-        {"row", {}, static_cast<int>(row), -1,
+        {"row",
+         {},
+         static_cast<int>(row),
+         -1,
          fmt::format("row {} is empty: every line is a rank, and a rank without work is no part of "
                      "a pipeline; remove the line",
                      row)});
@@ -209,7 +211,10 @@ class Reader {
     require(token.find('\t') == std::string_view::npos,
             "row {}, column {}: '{}': the cells are separated by tabs; separate them by commas",
             row(), column_, shown);
-    csv_.problems.push_back({"token", {shown}, row(), column_,
+    csv_.problems.push_back({"token",
+                             {shown},
+                             row(),
+                             column_,
                              fmt::format("row {}, column {}: '{}' is not an action: {}", row(),
                                          column_, shown, reason)});
     if (full()) csv_.problems.back().message += "; too many problems, the rest was not read";

@@ -41,15 +41,18 @@ std::optional<Violation> misplaced_stages(const Schedule& schedule) {
     const Rank placed = schedule.rank_of(k);
     held[wanted[k.value].value].push_back(k.value);
     if (placed == wanted[k.value]) continue;
-    misplaced.push_back(fmt::format("{} (on {}, wanted on {})", k.value, placed.value,
-                                    wanted[k.value].value));
+    misplaced.push_back(
+        fmt::format("{} (on {}, wanted on {})", k.value, placed.value, wanted[k.value].value));
   }
   if (misplaced.empty()) return std::nullopt;
   std::vector<std::string> stages;
   for (std::size_t r = 0; r < held.size(); ++r) {
     stages.push_back(fmt::format("{}:{}", r, fmt::join(held[r], ",")));
   }
-  return Violation{"placement", {}, -1, -1,
+  return Violation{"placement",
+                   {},
+                   -1,
+                   -1,
                    fmt::format("the placement contradicts the programs, which want the stages "
                                "(rank:stages) {}; misplaced stages: {}",
                                fmt::join(stages, " "), fmt::join(misplaced, ", "))};

@@ -20,8 +20,7 @@ bool holds_json(std::string_view path, std::string_view text) {
 }
 
 void append(std::vector<Violation>& all, std::vector<Violation> more) {
-  all.insert(all.end(), std::make_move_iterator(more.begin()),
-             std::make_move_iterator(more.end()));
+  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
 }  // namespace
@@ -90,8 +89,8 @@ void ScheduleFile::require_valid() const {
 }
 
 Schedule ScheduleFile::schedule(int batches) const {
-  const Schedule one = native_ ? *native_
-                               : schedule_of(table_, shape_, path_, Updates::after_last_backward);
+  const Schedule one =
+      native_ ? *native_ : schedule_of(table_, shape_, path_, Updates::after_last_backward);
   if (batches == shape_.batches) return one;
   require(shape_.batches == 1, "{} holds {} batches, {} were asked for; leave --batches out", path_,
           shape_.batches, batches);

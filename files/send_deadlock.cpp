@@ -27,9 +27,7 @@ struct Wait {
 class WaitFinder {
  public:
   WaitFinder(const ActionTable& table, Sends sends)
-      : table_(table),
-        sends_(sends),
-        group_of_(stages_in(table), micro_batches_in(table), -1) {
+      : table_(table), sends_(sends), group_of_(stages_in(table), micro_batches_in(table), -1) {
     for (std::size_t r = 0; r < table.rows.size(); ++r) add_groups(static_cast<int>(r));
   }
 
@@ -101,8 +99,7 @@ class WaitFinder {
       result.tasks.push_back(label(*wait.message));
       parts.push_back(fmt::format("rank {} in {} waits for {} of rank {}, which stands behind {}",
                                   wait.row, result.tasks.back(), label(partner(*wait.message)),
-                                  wait.partner_row,
-                                  label(*waits[(n + 1) % waits.size()].message)));
+                                  wait.partner_row, label(*waits[(n + 1) % waits.size()].message)));
     }
     constexpr std::size_t most_parts = 10;
     if (parts.size() > most_parts) {

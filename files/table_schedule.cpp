@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "files/placement.h"
@@ -60,38 +61,85 @@ Op op_of(ActionKind kind) {
   }
 }
 
+/// The tasks of a row. An F and the B that overlaps it in one cell are a block.
 void add_row(const ActionRow& row, Rank rank, Schedule& schedule) {
-  for (const Action& action : row) {
+  for (std::size_t j = 0; j < row.size(); ++j) {
+    const Action& action = row[j];
     if (!is_compute(action.kind)) continue;
+    const bool ends_cell = j + 1 == row.size() || row[j + 1].overlap != Overlap::next;
     Program::Item item;
     item.op = op_of(action.kind);
     item.stage = action.stage;
     item.micro_batch = action.micro_batch;
     item.column = action.column;
+    item.ends_block = action.overlap == Overlap::next && item.op == Op::backward && ends_cell &&
+                      row[j - 1].overlap == Overlap::first &&
+                      row[j - 1].kind == ActionKind::forward;
     schedule.on(rank).append(item);
   }
 }
 
 bool completes_gradient(Op op) { return op == Op::backward || op == Op::backward_weight; }
 
-/// The same programs with an update of each stage after its last gradient.
-Schedule with_updates(const Schedule& bare) {
-  const Shape& shape = bare.shape();
-  Schedule schedule(bare.specification(), shape);
-  std::vector<int> gradients(shape.stages);
-  for (const Stage k : up_to<Stage>(shape.stages)) schedule.place(k, bare.rank_of(k));
-  for (const Rank r : up_to<Rank>(shape.ranks())) {
-    for (const Program::Item& item : bare.programs()[r.value].items()) {
-      schedule.on(r).append(item);
-      if (!completes_gradient(item.op) || ++gradients[item.stage.value] < shape.micro_batches) {
-        continue;
-      }
-      schedule.on(r).update(item.stage, {shape.micro_batches - 1}).at_column(item.column);
-    }
-    schedule.on(r).next_step();
+/// The same programs with what follows from them: the output of an F in a block is handed on at the
+/// end of the block, and every stage updates after its last gradient.
+class Completion {
+ public:
+  Completion(const Schedule& bare, Updates updates)
+      : bare_(bare), shape_(bare.shape()), updates_(updates), gradients_(shape_.stages) {
+    for (const Rank r : up_to<Rank>(shape_.ranks())) note_hand_overs(r);
   }
-  return schedule;
-}
+
+  Schedule complete() {
+    Schedule schedule(bare_.specification(), shape_);
+    for (const Stage k : up_to<Stage>(shape_.stages)) schedule.place(k, bare_.rank_of(k));
+    for (const Rank r : up_to<Rank>(shape_.ranks())) {
+      const auto& items = bare_.programs()[r.value].items();
+      for (std::size_t j = 0; j < items.size(); ++j) add(items, j, schedule.on(r));
+      schedule.on(r).next_step();
+    }
+    return schedule;
+  }
+
+ private:
+  using Items = std::vector<Program::Item>;
+  static std::pair<int, int> key(Stage k, MicroBatch i) { return {k.value, i.value}; }
+
+  bool is_known(Stage k) const { return k.value >= 0 && k.value < shape_.stages; }
+
+  void note_hand_overs(Rank rank) {
+    const Items& items = bare_.programs()[rank.value].items();
+    for (std::size_t j = 1; j < items.size(); ++j) {
+      const Program::Item& forward = items[j - 1];
+      const Stage next = forward.stage + 1;
+      if (!items[j].ends_block || !is_known(forward.stage) || !is_known(next)) continue;
+      if (bare_.rank_of(next) != rank) handed_over_.insert(key(forward.stage, forward.micro_batch));
+    }
+  }
+
+  void add(const Items& items, std::size_t j, Program& program) {
+    const Program::Item& item = items[j];
+    if (item.op == Op::forward && handed_over_.contains(key(item.stage - 1, item.micro_batch))) {
+      program.pop_forward(item.stage, item.micro_batch).at_column(item.column);
+    }
+    program.append(item);
+    if (item.ends_block) {
+      const Program::Item& forward = items[j - 1];
+      if (handed_over_.contains(key(forward.stage, forward.micro_batch))) {
+        program.push_forward(forward.stage, forward.micro_batch).at_column(item.column);
+      }
+    }
+    if (updates_ == Updates::none || !completes_gradient(item.op)) return;
+    if (++gradients_[item.stage.value] < shape_.micro_batches) return;
+    program.update(item.stage, {shape_.micro_batches - 1}).at_column(item.column);
+  }
+
+  const Schedule& bare_;
+  const Shape& shape_;
+  Updates updates_;
+  std::vector<int> gradients_;
+  std::set<std::pair<int, int>> handed_over_;
+};
 
 ActionKind kind_of(const Program::Item& item, const std::string& name) {
   require(item.kind == Program::Item::Kind::task,
@@ -115,10 +163,40 @@ ActionKind kind_of(const Program::Item& item, const std::string& name) {
   }
 }
 
-/// The output of an F leaves when its overlapped block ends: what an OVERLAP_F_B cell says anyway.
-bool is_message_of_a_block(const Program::Item& item) {
-  return item.kind == Program::Item::Kind::task && item.capacity == unbounded &&
-         (item.op == Op::push_forward || item.op == Op::pop_forward);
+/// A queue place that only says that the output of a block leaves at its end.
+bool is_hand_over(const std::vector<Program::Item>& items, std::size_t j) {
+  const Program::Item& item = items[j];
+  if (item.kind != Program::Item::Kind::task || item.capacity != unbounded) return false;
+  if (item.op == Op::push_forward) return j > 0 && items[j - 1].ends_block;
+  return item.op == Op::pop_forward && j + 1 < items.size() && items[j + 1].op == Op::forward &&
+         items[j + 1].stage == item.stage && items[j + 1].micro_batch == item.micro_batch;
+}
+
+/// U and hand-overs need no word.
+bool is_implied(const std::vector<Program::Item>& items, std::size_t j, std::vector<int>& updates,
+                const std::string& name) {
+  const Program::Item& item = items[j];
+  if (is_hand_over(items, j)) return true;
+  if (item.kind != Program::Item::Kind::task || item.op != Op::update) return false;
+  require(++updates[item.stage.value] == 1,
+          "{}: stage {} updates several times in a batch, which a CSV file cannot say; use a JSON "
+          "file",
+          name, item.stage.value);
+  return true;
+}
+
+void add_action(const Program::Item& item, const std::string& name, ActionRow& row) {
+  Action action;
+  action.kind = kind_of(item, name);
+  action.stage = item.stage;
+  action.micro_batch = item.micro_batch;
+  action.column = row.empty() ? 0 : row.back().column + 1;
+  if (item.ends_block && !row.empty()) {
+    row.back().overlap = Overlap::first;
+    action.overlap = Overlap::next;
+    action.column = row.back().column;
+  }
+  row.push_back(action);
 }
 
 void require_one_batch(const Schedule& schedule) {
@@ -131,9 +209,11 @@ void require_one_batch(const Schedule& schedule) {
           "{}: its {} copies of the model have stages of the same name on different ranks, which a "
           "CSV file cannot say; use a JSON file (or a V-shaped schedule such as dualpipev)",
           name, shape.copies);
-  require(schedule.gradient_scale() == 1.0,
-          "{}: it scales gradients by {}, which a CSV file cannot say; use a JSON file", name,
-          schedule.gradient_scale());
+  require(schedule.gradient_scale() == 1.0 && !schedule.predicts_weights() &&
+              schedule.sources().empty() && schedule.local_gradients() == LocalGradients{},
+          "{}: it changes gradients, weights or inputs in a way that a CSV file cannot say; use a "
+          "JSON file",
+          name);
 }
 
 }  // namespace
@@ -154,14 +234,20 @@ std::vector<Violation> shape_problems(const ActionTable& table, const Shape& sha
   const auto rows = static_cast<int>(table.rows.size());
   if (rows == 0) return {{"shape", {}, -1, -1, "the file is empty; write one line a rank"}};
   if (shape.stages % rows != 0) {
-    return {{"shape", {}, -1, -1,
+    return {{"shape",
+             {},
+             -1,
+             -1,
              fmt::format("{} stages (0..{}) on {} rows: every row is a rank, and every rank must "
                          "hold as many stages",
                          shape.stages, shape.stages - 1, rows)}};
   }
   const std::int64_t forwards = std::int64_t{shape.stages} * shape.micro_batches;
   if (forwards <= static_cast<std::int64_t>(size_of(table))) return {};
-  return {{"missing", {}, -1, -1,
+  return {{"missing",
+           {},
+           -1,
+           -1,
            fmt::format("stages 0..{} and micro-batches 0..{} need {} forwards alone, but the file "
                        "holds {} actions; a stage or micro-batch has the wrong number",
                        shape.stages - 1, shape.micro_batches - 1, forwards, size_of(table))}};
@@ -174,7 +260,7 @@ Schedule schedule_of(const ActionTable& table, const Shape& shape, std::string n
     add_row(table.rows[r], {static_cast<std::int32_t>(r)}, schedule);
   }
   place_by_tasks(schedule);
-  return updates == Updates::none ? schedule : with_updates(schedule);
+  return Completion(schedule, updates).complete();
 }
 
 ActionTable table_of(const Schedule& schedule) {
@@ -183,26 +269,10 @@ ActionTable table_of(const Schedule& schedule) {
   ActionTable table;
   for (const Program& program : schedule.programs()) {
     ActionRow& row = table.rows.emplace_back();
-    for (const Program::Item& item : program.items()) {
-      if (item.kind == Program::Item::Kind::task && item.op == Op::update) {
-        require(++updates[item.stage.value] == 1,
-                "{}: stage {} updates several times in a batch, which a CSV file cannot say; use a "
-                "JSON file",
-                schedule.specification(), item.stage.value);
-        continue;
-      }
-      if (is_message_of_a_block(item)) continue;
-      Action action;
-      action.kind = kind_of(item, schedule.specification());
-      action.stage = item.stage;
-      action.micro_batch = item.micro_batch;
-      action.column = row.empty() ? 0 : row.back().column + 1;
-      if (item.ends_block) {
-        action.column = row.back().column;
-        row.back().overlap = Overlap::first;
-        action.overlap = Overlap::next;
-      }
-      row.push_back(action);
+    const auto& items = program.items();
+    for (std::size_t j = 0; j < items.size(); ++j) {
+      if (is_implied(items, j, updates, schedule.specification())) continue;
+      add_action(items[j], schedule.specification(), row);
     }
   }
   return table;

@@ -32,6 +32,7 @@ std::string options_of(const Item& item, const UpdateCounter& counter) {
   if (item.version != newest) text += fmt::format(R"(,"version":{})", item.version);
   if (item.engine == Engine::recompute) text += R"(,"lane":"recompute")";
   if (item.beside_previous) text += R"(,"beside":true)";
+  if (item.ends_block) text += R"(,"ends_block":true)";
   if (item.capacity != unbounded) text += fmt::format(R"(,"capacity":{})", item.capacity);
   if (item.op == Op::update && item.micro_batch != counter.newest_gradient(item.stage)) {
     text += fmt::format(R"(,"last":{})", item.micro_batch.value);
@@ -82,6 +83,30 @@ void put_shape(Buffer& out, const Shape& shape) {
       shape.replicas);
 }
 
+std::string_view word_of(GradientSource source) {
+  return source == GradientSource::next_stage   ? next_stage_word
+         : source == GradientSource::local_head ? local_head_word
+                                                : synthesiser_word;
+}
+
+/// What differs from a plain schedule only.
+void put_extras(Buffer& out, const Schedule& schedule) {
+  const LocalGradients& local = schedule.local_gradients();
+  if (local != LocalGradients{}) {
+    put(out, "  \"local_gradients\": {{\"source\": \"{}\", \"conditional\": {}, \"rate\": {}}},\n",
+        word_of(local.source), local.conditional, number(local.rate));
+  }
+  if (schedule.predicts_weights()) put(out, "  \"predicts_weights\": true,\n");
+  if (schedule.sources().empty()) return;
+  put(out, "  \"sources\": [");
+  for (std::size_t k = 0; k < schedule.sources().size(); ++k) {
+    std::vector<int> numbers;
+    for (const MicroBatch i : schedule.sources()[k]) numbers.push_back(i.value);
+    put(out, "{}[{}]", k == 0 ? "" : ", ", fmt::join(numbers, ", "));
+  }
+  put(out, "],\n");
+}
+
 }  // namespace
 
 std::string native_json(const Schedule& schedule) {
@@ -97,6 +122,7 @@ std::string native_json(const Schedule& schedule) {
       number(schedule.loss_scale()));
   put(out, "  \"local_updates\": {},\n  \"unapplied_gradients\": {},\n", schedule.local_updates(),
       schedule.may_leave_gradients_unapplied());
+  put_extras(out, schedule);
   put(out, "  \"programs\": [\n");
   for (const Rank r : up_to<Rank>(shape.ranks())) {
     put_program(out, schedule.programs()[r.value], shape.stages);

@@ -120,14 +120,15 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 Command check_command() {
-  return {.name = "check",
-          .summary = "Validate a schedule file: missing, duplicate, misplaced work, deadlocks, races",
-          .positionals = {"FILE"},
-          .reads_scenario = false,
-          .groups = {{"Check",
-                      {{"sends", "HOW",
-                        "buffered, or rendezvous or grouped: deadlocks of blocking sends too"}}}},
-          .run = run};
+  return {
+      .name = "check",
+      .summary = "Validate a schedule file: missing, duplicate, misplaced work, deadlocks, races",
+      .positionals = {"FILE"},
+      .reads_scenario = false,
+      .groups = {{"Check",
+                  {{"sends", "HOW",
+                    "buffered, or rendezvous or grouped: deadlocks of blocking sends too"}}}},
+      .run = run};
 }
 
 }  // namespace unlatch::tools

@@ -47,8 +47,8 @@ void write(const std::string& path, const std::string& text) {
 /// The same events, compressed or not as the name says; read first, so that no damaged trace is
 /// passed on.
 void convert_trace(const std::string& input, const std::string& output, const std::string& text) {
-  require(ends_with(output, ".json"), "'{}' is a trace; OUT must end in .json or .json.gz, not '{}'",
-          input, output);
+  require(ends_with(output, ".json"),
+          "'{}' is a trace; OUT must end in .json or .json.gz, not '{}'", input, output);
   for (const std::string& warning : read_tasks(input).warnings) {
     say(fmt::format("warning: {}", warning));
   }
@@ -106,8 +106,7 @@ files::ActionTable compute_only(const files::ActionTable& table) {
 std::string csv_of(const Arguments& arguments, const Source& source) {
   const std::string format = arguments.choice("format", {"compute_only", "compute_comms"});
   const bool shards = arguments.yes("shards", false);
-  const files::ActionTable table =
-      source.table ? *source.table : files::table_of(source.schedule);
+  const files::ActionTable table = source.table ? *source.table : files::table_of(source.schedule);
   if (format == "compute_only") {
     require(!shards, "{} needs --format compute_comms", arguments.place("shards"));
     return files::pipeline_csv(compute_only(table));

@@ -44,16 +44,18 @@ TEST(Lowering, AddsNoMessageWithinARank) {
 }
 
 TEST(Lowering, SendsAfterABlockThatOverlaps) {
-  const ActionTable lowered = with_messages(
-      table("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n1F0,1B0,1F1,1B1\n"));
+  const ActionTable lowered =
+      with_messages(table("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n1F0,1B0,1F1,1B1\n"));
   EXPECT_THAT(pipeline_csv(lowered), HasSubstr("(0F1;0B0)OVERLAP_F_B,0SEND_F1,"));
 }
 
+// At most three stages are gathered: 0 makes room for 6 when 0, 2 and 4 are no longer the next
+// three, and comes back when 6 is done.
 TEST(Lowering, AddsShardsAndReductions) {
   EXPECT_EQ(pipeline_csv(with_sharding(table("0F0,2F0,4F0,6F0,6B0,4B0,2B0,0B0\n"), 1)),
-            "0UNSHARD,2UNSHARD,4UNSHARD,0F0,0RESHARD,6UNSHARD,2F0,2RESHARD,4F0,2UNSHARD,6F0,6B0,"
-            "6REDUCE_GRAD,6RESHARD,0UNSHARD,4B0,4REDUCE_GRAD,4RESHARD,2B0,2REDUCE_GRAD,2RESHARD,"
-            "0B0,0REDUCE_GRAD,0RESHARD\r\n");
+            "0UNSHARD,2UNSHARD,4UNSHARD,0F0,0RESHARD,6UNSHARD,2F0,4F0,6F0,6B0,6REDUCE_GRAD,"
+            "6RESHARD,0UNSHARD,4B0,4REDUCE_GRAD,4RESHARD,2B0,2REDUCE_GRAD,2RESHARD,0B0,"
+            "0REDUCE_GRAD,0RESHARD\r\n");
 }
 
 TEST(Lowering, NamesTheRowThatCannotGoOn) {
@@ -76,11 +78,14 @@ struct Steps {
 TEST(UnitSteps, AreThoseOfPyTorchsChecker) {
   const Shape plain{.stages = 4, .micro_batches = 8};
   const Shape chunked{.stages = 8, .chunks = 2, .micro_batches = 8};
-  for (const Steps& c :
-       {Steps{"gpipe:backward=ascending", plain, 56, 48}, {"1f1b", plain, 61, 48},
-        {"interleaved-1f1b", chunked, 148, 112}, {"looped-bfs", chunked, 144, 112},
-        {"zb-h1", plain, 67, 48}, {"zb-h2", plain, 65, 48},
-        {"interleaved-zb", chunked, 151, 112}, {"zb-v", chunked, 133, 96}}) {
+  for (const Steps& c : {Steps{"gpipe:backward=ascending", plain, 56, 48},
+                         {"1f1b", plain, 61, 48},
+                         {"interleaved-1f1b", chunked, 148, 112},
+                         {"looped-bfs", chunked, 144, 112},
+                         {"zb-h1", plain, 67, 48},
+                         {"zb-h2", plain, 65, 48},
+                         {"interleaved-zb", chunked, 151, 112},
+                         {"zb-v", chunked, 133, 96}}) {
     const ActionTable lowered = with_messages(table_of_spec(c.spec, c.shape));
     EXPECT_EQ(messages(lowered), 2 * c.pairs) << c.spec;
     EXPECT_EQ(unit_steps(lowered, c.shape), c.steps) << c.spec;

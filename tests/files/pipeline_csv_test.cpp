@@ -77,21 +77,38 @@ TEST(PipelineCsv, TellsTheDialectsApart) {
   EXPECT_THAT(labels(now.table)[0], ElementsAre("0F0", "0I0", "0W0", "1F0", "1B0"));
   const PipelineCsv middle = parse_pipeline_csv("0F0,0B0,0W0\n1F0,1BW0\n");
   EXPECT_EQ(middle.dialect, Dialect::intermediate);
-  EXPECT_THAT(labels(middle.table), ElementsAre(ElementsAre("0F0", "0I0", "0W0"),
-                                                ElementsAre("1F0", "1B0")));
+  EXPECT_THAT(labels(middle.table),
+              ElementsAre(ElementsAre("0F0", "0I0", "0W0"), ElementsAre("1F0", "1B0")));
   // Stage 1 has no W, so its B is whole.
   const PipelineCsv first = parse_pipeline_csv("0F0,0B0,0W0\n1F0,1B0\n");
   EXPECT_EQ(first.dialect, Dialect::first);
-  EXPECT_THAT(labels(first.table), ElementsAre(ElementsAre("0F0", "0I0", "0W0"),
-                                               ElementsAre("1F0", "1B0")));
+  EXPECT_THAT(labels(first.table),
+              ElementsAre(ElementsAre("0F0", "0I0", "0W0"), ElementsAre("1F0", "1B0")));
 }
 
 // PyTorch's reader takes a prefix: it would read 0F0 here, and 2BW0 as 2B without micro-batch.
 TEST(PipelineCsv, WantsTheWholeCell) {
-  for (const char* text : {"0F0junk", "0F0 0F1", "F0", "0F", "0F0-1", "-1F0", "0SENDF0", "0f0",
-                           "0U0", "0R0", "0UNSHARD0", "(0F0;0B0", "(0F0;0B0)OVERLAP", "()OVERLAP_F_B",
-                           "((0F0)OVERLAP_F_B;0B0)OVERLAP_F_B", "(0F0;0SEND_F0)OVERLAP_F_B",
-                           "99999999999F0", "0F99999999999", "2000000F0", "'0F0'", "\"0F0\"x",
+  for (const char* text : {"0F0junk",
+                           "0F0 0F1",
+                           "F0",
+                           "0F",
+                           "0F0-1",
+                           "-1F0",
+                           "0SENDF0",
+                           "0f0",
+                           "0U0",
+                           "0R0",
+                           "0UNSHARD0",
+                           "(0F0;0B0",
+                           "(0F0;0B0)OVERLAP",
+                           "()OVERLAP_F_B",
+                           "((0F0)OVERLAP_F_B;0B0)OVERLAP_F_B",
+                           "(0F0;0SEND_F0)OVERLAP_F_B",
+                           "99999999999F0",
+                           "0F99999999999",
+                           "2000000F0",
+                           "'0F0'",
+                           "\"0F0\"x",
                            "\"0F0"}) {
     const Violation problem = only_problem(std::string("0F0,") + text + ",0B0");
     EXPECT_EQ(problem.rule, "token") << text;
@@ -118,7 +135,9 @@ TEST(PipelineCsv, ListsEveryUnreadableCell) {
 TEST(PipelineCsv, AcceptsWhatSpreadsheetsDo) {  // O50
   const ActionTable plain = parse_pipeline_csv("0F0,,0B0\n,1F0,1B0\n").table;
   for (const char* text :
-       {"\xEF\xBB\xBF" "0F0,,0B0\n,1F0,1B0\n", "0F0,,0B0\r\n,1F0,1B0\r\n", "0F0,,0B0\r,1F0,1B0\r",
+       {"\xEF\xBB\xBF"
+        "0F0,,0B0\n,1F0,1B0\n",
+        "0F0,,0B0\r\n,1F0,1B0\r\n", "0F0,,0B0\r,1F0,1B0\r",
         "\"0F0\",\"\",\"0B0\"\n\"\",\"1F0\",\"1B0\"\n", " 0F0 ,\t, 0B0\n ,1F0 , 1B0 \n",
         "0F0,,0B0,,,\n,1F0,1B0,,,\n", "0F0,,0B0\n,1F0,1B0\n\n", "0F0,,0B0\r\n,1F0,1B0\r\n\r\n",
         "0F0,,0B0\n,1F0,1B0"}) {
@@ -132,7 +151,10 @@ TEST(PipelineCsv, SaysWhatKindOfFileItIsInstead) {  // O50
   EXPECT_THAT(refusal("0F0;0F1;;;0B0\n;1F0;1B0\n"),
               AllOf(HasSubstr("semicolons"), HasSubstr("row 0, column 0")));
   EXPECT_THAT(refusal("0F0\t0F1\t0B0\n"), HasSubstr("tabs"));
-  EXPECT_THAT(refusal(std::string("\xFF\xFE" "0\0F\0", 6)), HasSubstr("UTF-16"));
+  EXPECT_THAT(refusal(std::string("\xFF\xFE"
+                                  "0\0F\0",
+                                  6)),
+              HasSubstr("UTF-16"));
   EXPECT_THAT(refusal(std::string("0\0F\0", 4)), HasSubstr("UTF-16"));
 }
 
@@ -155,8 +177,9 @@ TEST(PipelineCsv, StopsReadingAfterAThousandProblems) {
 }
 
 TEST(PipelineCsv, WritesWhatItReads) {
-  const std::string text = "0UNSHARD,0F0,0SEND_F0,0RECV_B0,0I0,0W0,0REDUCE_GRAD,0RESHARD\r\n"
-                           "1RECV_F0,1F0,1B0,1SEND_B0\r\n";
+  const std::string text =
+      "0UNSHARD,0F0,0SEND_F0,0RECV_B0,0I0,0W0,0REDUCE_GRAD,0RESHARD\r\n"
+      "1RECV_F0,1F0,1B0,1SEND_B0\r\n";
   EXPECT_EQ(pipeline_csv(parse_pipeline_csv(text).table), text);
 }
 

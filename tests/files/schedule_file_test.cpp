@@ -76,8 +76,7 @@ TEST(ScheduleFile, RefusesNumbersThatNoCompleteTableReaches) {
 }
 
 TEST(ScheduleFile, ChecksMessagesAgainstTheOrder) {
-  const std::string good =
-      "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n";
+  const std::string good = "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n";
   EXPECT_THAT(violations(good), IsEmpty());
   const auto check = [&](const std::string& from, const std::string& to) {
     return violations(replaced(good, from, to));
@@ -138,14 +137,13 @@ TEST(ScheduleFile, MakesAMethodOfOneShape) {
 }
 
 TEST(ScheduleFile, NamesTheFirstFaultWhenItIsUsed) {
-  const auto file =
-      std::make_shared<const ScheduleFile>("file.csv", "0F0,0F0,0B0\n1B0,1F0\n");
+  const auto file = std::make_shared<const ScheduleFile>("file.csv", "0F0,0F0,0B0\n1B0,1F0\n");
   try {
     method_of(file);
     FAIL() << "a broken file was accepted";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("file.csv: 0F0 appears twice"),
-                                    HasSubstr("2 violations in all")));
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("file.csv: 0F0 appears twice"), HasSubstr("2 violations in all")));
   }
 }
 
@@ -162,7 +160,8 @@ TEST(TableOf, SaysWhatACsvFileCannotHold) {
 
 TEST(TableOf, GivesBackWhatATableHeld) {
   const ActionTable table = parse_pipeline_csv("0F0,0F1,0I0,0W0,0B1\n1F0,1B0,1F1,1B1\n").table;
-  EXPECT_EQ(table_of(schedule_of(table, shape_of(table), "t", Updates::after_last_backward)), table);
+  EXPECT_EQ(table_of(schedule_of(table, shape_of(table), "t", Updates::after_last_backward)),
+            table);
 }
 
 }  // namespace

@@ -19,19 +19,21 @@ std::optional<Violation> deadlock(std::string_view text, Sends sends) {
   return send_deadlock(parse_pipeline_csv(text).table, sends);
 }
 
-constexpr std::string_view both_send_first = "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
-                                             "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1\n";
+constexpr std::string_view both_send_first =
+    "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
+    "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1\n";
 
 TEST(SendDeadlock, NamesTwoRanksThatBothSendFirst) {  // O02
   const auto found = deadlock(both_send_first, Sends::rendezvous);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->rule, "deadlock");
   EXPECT_THAT(found->tasks, testing::UnorderedElementsAre("0SEND_F1", "1SEND_B0"));
-  EXPECT_THAT(found->message,
-              AllOf(HasSubstr("rank 0 in 0SEND_F1 waits for 1RECV_F1 of rank 1, which stands behind "
-                              "1SEND_B0"),
-                    HasSubstr("rank 1 in 1SEND_B0 waits for 0RECV_B0 of rank 0, which stands "
-                              "behind 0SEND_F1")));
+  EXPECT_THAT(
+      found->message,
+      AllOf(HasSubstr("rank 0 in 0SEND_F1 waits for 1RECV_F1 of rank 1, which stands behind "
+                      "1SEND_B0"),
+            HasSubstr("rank 1 in 1SEND_B0 waits for 0RECV_B0 of rank 0, which stands "
+                      "behind 0SEND_F1")));
 }
 
 TEST(SendDeadlock, IsNoneWithBufferedOrGroupedSends) {  // O02
@@ -53,8 +55,8 @@ TEST(SendDeadlock, GoesRoundARingOfTwoRanks) {  // O03
   ASSERT_TRUE(found.has_value());
   EXPECT_THAT(found->tasks, testing::UnorderedElementsAre("0SEND_F1", "1SEND_F0"));
   EXPECT_FALSE(deadlock(late, Sends::buffered).has_value());
-  EXPECT_FALSE(deadlock("0F0,0SEND_F0,0F1,2RECV_F0,0SEND_F1,2F0\n" + rank1, Sends::rendezvous)
-                   .has_value());
+  EXPECT_FALSE(
+      deadlock("0F0,0SEND_F0,0F1,2RECV_F0,0SEND_F1,2F0\n" + rank1, Sends::rendezvous).has_value());
 }
 
 TEST(SendDeadlock, GoesRoundARingOfFourRanks) {  // O22, transfers in one queue with the work

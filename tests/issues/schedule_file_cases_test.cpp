@@ -74,8 +74,7 @@ TEST(O04, EveryFaultIsNamedWithItsPlace) {
   expect_fault(folder, rows(row0, ",0X1,1B0,,1F1,1B1,"), "token", 1, 1, {"0X1"});
   expect_fault(folder, rows("0F0,0F2,,,0B0,,0B1", row1), "range", 0, 1,
                {"0F2", "micro-batches 0..1"});
-  expect_fault(folder, rows(row0, ",1F0,1I0,,1F1,1B1,"), "missing", 1, 2,
-               {"1W0 is never done"});
+  expect_fault(folder, rows(row0, ",1F0,1I0,,1F1,1B1,"), "missing", 1, 2, {"1W0 is never done"});
 }
 
 TEST(O50, TheSpreadsheetsFilesTakeAsLongAsThePlainOne) {
@@ -96,7 +95,9 @@ TEST(O50, OtherKindsOfFilesAreCalledByTheirName) {
   EXPECT_THAT(violations(folder, "0F0;0F1;;;0B0;;0B1\n;1F0;1B0;;1F1;1B1;\n")[0]["message"]
                   .get<std::string>(),
               HasSubstr("semicolons"));
-  EXPECT_THAT(violations(folder, std::string("\xFF\xFE" "0\0F\0000\0\n\0", 10))[0]["message"]
+  EXPECT_THAT(violations(folder, std::string("\xFF\xFE"
+                                             "0\0F\0000\0\n\0",
+                                             10))[0]["message"]
                   .get<std::string>(),
               HasSubstr("UTF-16"));
   const json empty = violations(folder, row0 + "\n\n" + row1 + "\n")[0];
@@ -119,8 +120,8 @@ TEST(O05, ARingPlacementOfAVScheduleIsRefused) {
                     HasSubstr("5 (on 1, wanted on 2)"), HasSubstr("6 (on 2, wanted on 1)"),
                     HasSubstr("7 (on 3, wanted on 0)")));
   // Without a placement in the file the one of the programs holds.
-  text.erase(text.find("  \"placement\""), text.find("  \"gradient_scale\"") -
-                                               text.find("  \"placement\""));
+  text.erase(text.find("  \"placement\""),
+             text.find("  \"gradient_scale\"") - text.find("  \"placement\""));
   folder.write("none.json", text);
   EXPECT_EQ(folder.json("simulate --schedule file:none.json")["stages_detail"][7]["rank"], 0);
 }

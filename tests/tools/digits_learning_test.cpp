@@ -34,8 +34,9 @@ std::vector<LearningCase> cases() {
   }
   for (const Method& method : methods()) {
     const std::string name(method.name);
-    const bool listed = std::ranges::any_of(
-        all, [&](const LearningCase& c) { return c.schedule.starts_with(name); });
+    const bool listed = std::ranges::any_of(all, [&](const LearningCase& c) {
+      return ScheduleSpec::parse(c.schedule).method().name == method.name;
+    });
     if (!method.synchronous || listed) continue;
     const int stages = 2 * method.chunks.usual;
     const auto fits = [&](int parts) {

@@ -34,8 +34,7 @@ TEST(Check, AcceptsAValidFile) {
   EXPECT_EQ(document["file"]["format"], "compute_only");
   const Outcome text = folder.run("check file.csv");
   EXPECT_EQ(text.code, 0);
-  EXPECT_EQ(text.out,
-            "file.csv: valid; 2 stages on 2 ranks, 2 micro-batches a batch, 1 batch\n");
+  EXPECT_EQ(text.out, "file.csv: valid; 2 stages on 2 ranks, 2 micro-batches a batch, 1 batch\n");
   EXPECT_THAT(text.err, IsEmpty());
 }
 
@@ -132,8 +131,7 @@ TEST(ScheduleFiles, RunLikeTheScheduleTheyCameFrom) {
   ASSERT_EQ(folder.run("convert 1f1b a.csv --ranks 4 --microbatches 8").code, 0);
   ASSERT_EQ(folder.run("convert 1f1b a.json --ranks 4 --microbatches 8").code, 0);
   const std::string costs = "--batches 3 --transfer 0.5 --update 0.25";
-  json expected =
-      folder.json("simulate --schedule 1f1b --ranks 4 --microbatches 8 " + costs);
+  json expected = folder.json("simulate --schedule 1f1b --ranks 4 --microbatches 8 " + costs);
   for (const char* file : {"file:a.csv", "file:a.json"}) {
     json found = folder.json(fmt::format("simulate --schedule {} {}", file, costs));
     EXPECT_EQ(found["schedule"], file);
@@ -156,11 +154,13 @@ TEST(ScheduleFiles, AreAcceptedByEveryCommand) {
   const std::string chain = "numerics --weights 0.9,-0.8 --batches 3 ";
   EXPECT_EQ(folder.json(chain + "--schedule file:base.csv")["final"],
             folder.json(chain + "--schedule 1f1b --microbatches 2")["final"]);
-  EXPECT_EQ(folder.run("train --schedule file:base.csv --model mlp --data synthetic:4 --steps 2 "
-                       "--batch-size 8")
+  EXPECT_EQ(folder
+                .run("train --schedule file:base.csv --model mlp --data synthetic:4 --steps 2 "
+                     "--batch-size 8")
                 .code,
-            folder.run("train --schedule 1f1b --stages 2 --microbatches 2 --model mlp --data "
-                       "synthetic:4 --steps 2 --batch-size 8")
+            folder
+                .run("train --schedule 1f1b --stages 2 --microbatches 2 --model mlp --data "
+                     "synthetic:4 --steps 2 --batch-size 8")
                 .code);
 }
 
