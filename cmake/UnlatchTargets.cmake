@@ -11,6 +11,10 @@ if(UNLATCH_SANITIZE)
     -fsanitize=${UNLATCH_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(unlatch_options INTERFACE -fsanitize=${UNLATCH_SANITIZE})
 endif()
+if(UNLATCH_FUZZ)  # coverage for libFuzzer; only the fuzzers link then
+  target_compile_options(unlatch_options INTERFACE
+    $<IF:$<CXX_COMPILER_ID:GNU>,-fsanitize-coverage=trace-pc$<COMMA>trace-cmp,-fsanitize=fuzzer-no-link>)
+endif()
 
 # unlatch_library(name HEADERS ... SOURCES ... LINKS ... PRIVATE_LINKS ...)
 # makes the static library unlatch_<name>, alias unlatch::<name>.

@@ -24,32 +24,40 @@ class EverySchedule : public testing::TestWithParam<std::string_view> {
  protected:
   const Method& method() const { return find_method(GetParam()); }
 
-  /// Calls visit(spec, shape) for P 1..5, M 1..6 (where it matters), batches 1..12, both drains,
-  /// and for every number of stages a rank up to 3 that the method runs; shapes that it refuses are
-  /// left out.
+  /// Calls visit(spec, shape) for P 1..5, M 1..6 (where it matters; 8 and 10 too where two copies
+  /// share them), batches 1..12, both drains, every number of stages a rank up to 3 that the method
+  /// runs, and two replicas for a few batches; shapes that it refuses are left out.
   template <class Visit>
   void for_every_shape(const Visit& visit) const {
     int visited = 0;
     const Chunks& chunks = method().chunks;
     for (int v = chunks.least; v <= std::min(chunks.most, std::max(chunks.least, 3)); ++v) {
       for (int ranks = 1; ranks <= 5; ++ranks) {
-        const Shape size{.stages = ranks * v, .chunks = v};
-        for (const std::string& text : variants(method(), size.stages, v)) {
-          visited += for_every_length(ScheduleSpec::parse(text), size, visit);
-          if (HasFatalFailure()) return;
+        for (const int replicas : {1, 2}) {
+          const Shape size{.stages = ranks * v, .chunks = v, .replicas = replicas};
+          for (const std::string& text : variants(method(), size.stages, v)) {
+            visited += for_every_length(ScheduleSpec::parse(text), size, visit);
+            if (HasFatalFailure()) return;
+          }
         }
       }
     }
-    EXPECT_GT(visited, 100) << "the method refuses too much to be tested";
+    EXPECT_GT(visited, 50) << "the method refuses too much to be tested";
   }
 
  private:
+  std::vector<int> micro_batches() const {
+    if (!method().uses_micro_batches) return {1};
+    if (method().copies == 1) return {1, 2, 3, 4, 5, 6};
+    return {1, 2, 3, 4, 5, 6, 8, 10};
+  }
+
   template <class Visit>
   int for_every_length(const ScheduleSpec& spec, Shape shape, const Visit& visit) const {
     int visited = 0;
-    for (shape.micro_batches = 1; shape.micro_batches <= (method().uses_micro_batches ? 6 : 1);
-         ++shape.micro_batches) {
-      for (shape.batches = 1; shape.batches <= 12; ++shape.batches) {
+    for (const int m : micro_batches()) {
+      shape.micro_batches = m;
+      for (shape.batches = 1; shape.batches <= (shape.replicas > 1 ? 3 : 12); ++shape.batches) {
         for (const bool drain : {true, false}) {
           shape.drain = drain;
           if (!testing_support::runs(spec, shape)) continue;
@@ -64,8 +72,8 @@ class EverySchedule : public testing::TestWithParam<std::string_view> {
 };
 
 std::string describe(const ScheduleSpec& spec, const Shape& s) {
-  return fmt::format("{} P={} V={} M={} batches={} drain={}", spec.text(), s.ranks(), s.chunks,
-                     s.micro_batches, s.batches, s.drain);
+  return fmt::format("{} P={} V={} R={} M={} batches={} drain={}", spec.text(), s.ranks(), s.chunks,
+                     s.replicas, s.micro_batches, s.batches, s.drain);
 }
 
 sim::StageTimes uneven_times(int stages, bool transfers, double overlap) {
@@ -95,7 +103,10 @@ void expect_each_work_once(const TaskGraph& graph) {
   for (const auto& [work, count] : seen) EXPECT_EQ(count, 1);
   for (const Stage k : up_to<Stage>(graph.shape().stages)) {
     int backwards = 0;
+    int mine = 0;
     for (const MicroBatch i : up_to<MicroBatch>(graph.shape().all_micro_batches())) {
+      if (graph.shape().copy_of(i) != graph.shape().copy_of(k)) continue;
+      ++mine;
       EXPECT_EQ(seen.count({Op::forward, {k, i}}), 1U);
       const bool whole = seen.count({Op::backward, {k, i}}) == 1;
       EXPECT_EQ(seen.count({Op::backward_input, {k, i}}),
@@ -103,7 +114,7 @@ void expect_each_work_once(const TaskGraph& graph) {
       if (whole || seen.count({Op::backward_input, {k, i}}) == 1) ++backwards;
     }
     if (graph.shape().drain) {
-      EXPECT_EQ(backwards, graph.shape().all_micro_batches());
+      EXPECT_EQ(backwards, mine);
     }
   }
 }
@@ -161,7 +172,8 @@ TEST_P(EverySchedule, RunsOnAFakeClockExactlyAsSimulated) {
   for_every_shape([](const ScheduleSpec& spec, const Shape& shape) {
     SCOPED_TRACE(describe(spec, shape));
     for (const auto& [transfers, overlap] : {std::pair(false, 1.0), {true, 0.3}, {true, 0.0}}) {
-      const sim::StageCosts costs(uneven_times(shape.stages, transfers, overlap));
+      const sim::StageCosts costs(
+          uneven_times(shape.stages, transfers, overlap).for_copies(spec.effective(shape).copies));
       const TaskGraph graph = with_transfers(spec.make(shape).build(), costs.links());
       const Timeline simulated = sim::run(graph, costs);
       exec::FakeBackend backend(
@@ -176,8 +188,10 @@ TEST_P(EverySchedule, TakesAtLeastItsCriticalPathAndItsBusiestRank) {
   for_every_shape([](const ScheduleSpec& spec, const Shape& shape) {
     if (shape.batches % 4 != 1) return;  // 1, 5, 9: the bounds need no complete list
     SCOPED_TRACE(describe(spec, shape));
-    const sim::StageCosts slow(uneven_times(shape.stages, true, 0.5));
-    const sim::StageCosts quick(uneven_times(shape.stages, false, 0.5));
+    const sim::StageCosts slow(
+        uneven_times(shape.stages, true, 0.5).for_copies(spec.effective(shape).copies));
+    const sim::StageCosts quick(
+        uneven_times(shape.stages, false, 0.5).for_copies(spec.effective(shape).copies));
     const TaskGraph plain = spec.make(shape).build();
     const TaskGraph graph = with_transfers(plain, slow.links());
     const Timeline timeline = sim::run(graph, slow);

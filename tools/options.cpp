@@ -108,7 +108,8 @@ void collect(const CLI::App& app, const Command& command, Arguments& arguments) 
 void take_positionals(std::vector<std::string> words, const Command& command,
                       Arguments& arguments) {
   const std::size_t wanted = command.positionals.size();
-  if (command.reads_scenario && !words.empty() && words.front().ends_with(".json")) {
+  if (command.reads_scenario && !words.empty() && words.front().ends_with(".json") &&
+      !words.front().starts_with("file:")) {
     add_scenario(command, words.front(), arguments);
     words.erase(words.begin());
   }

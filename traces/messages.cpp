@@ -65,7 +65,9 @@ Messages::Messages(const TaskGraph& graph) : source_(static_cast<std::size_t>(gr
   for (const TaskId id : graph.ids()) {
     const Task& task = graph.task(id);
     // What only trains a synthesiser is used by the backward after it, not by that of its batch.
-    if (is_compute(task.op)) source_[id.value] = std::exchange(learnt[task.lane], none);
+    if (is_compute(task.op) && learnt[task.lane] != none) {
+      source_[id.value] = std::exchange(learnt[task.lane], none);
+    }
     for (const Edge edge : graph.edges_into(id)) {
       if (!crosses_ranks(graph, edge, task)) continue;
       const TaskId from = data.of(graph, edge.from());

@@ -107,8 +107,8 @@ TEST(CommandLine, TakesASingleValuedFlagOnce) {
 TEST(CommandLine, SaysWhatThisVersionDoesNotHave) {
   const Folder folder;
   for (const char* arguments :
-       {"search", "check x.csv", "convert a b", "simulate --schedule bp --cluster c.json",
-        "simulate --schedule bp --sends rendezvous", "simulate --schedule bp --replicas 2",
+       {"search", "simulate --schedule bp --cluster c.json",
+        "simulate --schedule bp --sends rendezvous",
         "train --schedule bp --model mlp --data digits --device cuda",
         "train --schedule bp --model mlp --data digits --resume d",
         "train --schedule bp --model mlp --data digits --checkpoint d",

@@ -92,7 +92,8 @@ const Slice* slice_at(const Tracks& all, const json& arrow_end) {
 }
 
 /// O28: each id one start in a sender and one finish in the receiver of the same message.
-void expect_arrows_that_bind(const std::string& text) {
+/// `elsewhere`: a message may be used by the task of another micro-batch.
+void expect_arrows_that_bind(const std::string& text, bool elsewhere = false) {
   const Tracks all = tracks(text);
   std::map<int, json> starts;
   for (const json& start : events(text, "s")) {
@@ -112,7 +113,9 @@ void expect_arrows_that_bind(const std::string& text) {
     const Slice* to = slice_at(all, finish);
     ASSERT_NE(from, nullptr);
     ASSERT_NE(to, nullptr);
-    EXPECT_EQ(to->micro_batch, from->micro_batch);
+    if (!elsewhere) {
+      EXPECT_EQ(to->micro_batch, from->micro_batch);
+    }
     EXPECT_EQ(to->stage - from->stage, start["name"] == "activation" ? 1 : -1);
   }
   EXPECT_EQ(finished.size(), starts.size());
@@ -331,22 +334,31 @@ TEST(ChromeTrace, HasOneArrowForEachMessageOf1f1b) {
 
 // O24 (a), O28 and O53 for every schedule: with free links, with links, with no costs at all.
 TEST(ChromeTrace, IsSoundForEverySchedule) {
-  const Shape shape{.stages = 3, .micro_batches = 4, .batches = 5};
-  const Links links{.activation = {true, true}, .gradient = {true, true}};
   for (const Method& method : methods()) {
+    // Ranks and micro-batches that every method takes, two stages a rank where it wants several.
+    const Shape shape{.stages = 4 * method.chunks.usual,
+                      .chunks = method.chunks.usual,
+                      .micro_batches = 8,
+                      .batches = 3};
     const TaskGraph free = graph_of(method.name, shape);
-    const TaskGraph linked = with_transfers(free, links);
-    const int all = ScheduleSpec::parse(method.name).effective(shape).all_micro_batches();
-    // DGL sends no gradients; nothing in DNI uses those that train a synthesiser after the last B.
-    const std::string_view name = method.name;
-    const int arrows = name == "dgl" ? 2 * all : name == "dni" ? 4 * all - 2 : 4 * all;
+    const std::vector<bool> boundaries(static_cast<std::size_t>(free.shape().stages), true);
+    const TaskGraph linked =
+        with_transfers(free, {.activation = boundaries, .gradient = boundaries});
+    int arrows = 0;
+    for (const TaskId id : free.ids()) {
+      for (const Edge edge : free.edges_into(id))
+        arrows += crosses_ranks(free, edge, free.task(id));
+    }
+    // In DNI, the gradients that train a synthesiser after its last B are used by no task shown.
+    const bool elsewhere = method.name == "dni";
+    if (elsewhere) arrows -= shape.stages - 1;
     for (const TaskGraph* graph : {&free, &linked}) {
       for (const UnitCosts costs : {UnitCosts{}, UnitCosts{1500ns, 3001ns, 777ns}}) {
         const Timeline timeline = earliest(*graph, costs);
         const std::string text = trace(*graph, timeline);
         SCOPED_TRACE(method.name);
         expect_no_half_overlaps(text);
-        expect_arrows_that_bind(text);
+        expect_arrows_that_bind(text, elsewhere);
         EXPECT_EQ(events(text, "s").size(), static_cast<std::size_t>(arrows));
         EXPECT_EQ(text, trace(*graph, timeline));
       }

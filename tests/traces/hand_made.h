@@ -91,10 +91,12 @@ inline Timeline earliest(const TaskGraph& graph, UnitCosts costs = {}) {
       start = std::max(start, edge.kind() == EdgeKind::beside ? before.start : before.end);
     }
     const Op op = graph.task(id).op;
-    const nanoseconds length = op == Op::forward     ? costs.forward
-                               : op == Op::backward  ? costs.backward
-                               : op == Op::recompute ? costs.recompute
-                                                     : nanoseconds(0);
+    const nanoseconds length = op == Op::forward           ? costs.forward
+                               : op == Op::backward        ? costs.backward
+                               : op == Op::backward_input  ? costs.backward - costs.backward / 2
+                               : op == Op::backward_weight ? costs.backward / 2
+                               : op == Op::recompute       ? costs.recompute
+                                                           : nanoseconds(0);
     timeline[id] = {start, start + length};
   }
   return timeline;
