@@ -2,13 +2,13 @@
 #include "files/native_json.h"
 
 #include <gmock/gmock.h>
+#include <regex.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "schedules/error.h"
 #include "tests/support/variants.h"
@@ -20,6 +20,15 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
+
+/// POSIX's, since std::regex of GCC 12 does not compile without false warnings under a sanitizer.
+bool matches(const std::string& text, const std::string& pattern) {
+  regex_t compiled;
+  if (regcomp(&compiled, pattern.c_str(), REG_EXTENDED | REG_NOSUB) != 0) return false;
+  const bool found = regexec(&compiled, text.c_str(), 0, nullptr, 0) == 0;
+  regfree(&compiled);
+  return found;
+}
 
 void expect_same(const TaskGraph& a, const TaskGraph& b) {
   ASSERT_EQ(a.size(), b.size());
@@ -133,7 +142,7 @@ class Schema {
     if (schema.contains("type") && !is(value, schema["type"])) return false;
     if (schema.contains("minimum") && value < schema["minimum"]) return false;
     if (schema.contains("pattern")) {
-      return std::regex_match(value.get<std::string>(), std::regex(schema["pattern"]));
+      return matches(value.get<std::string>(), schema["pattern"].get<std::string>());
     }
     if (value.is_array() && schema.contains("items")) {
       return std::ranges::all_of(value,
