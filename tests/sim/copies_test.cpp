@@ -35,7 +35,8 @@ std::vector<std::string> orders(const TaskGraph& graph) {
   for (const Task& task : graph.tasks()) {
     if (!is_compute(task.op) || task.op == Op::update) continue;
     std::string& row = rows[graph.rank(task).value];
-    row += (row.empty() ? "" : " ") + direction_label(graph, task);
+    if (!row.empty()) row += ' ';
+    row += direction_label(graph, task);
   }
   return rows;
 }
