@@ -3,37 +3,17 @@
 // Qi et al., ICLR 2024 (arXiv 2401.10241), in the order of PyTorch's ScheduleInterleavedZeroBubble:
 // half the warm-up of interleaved 1F1B, and rank r runs r steps of I before its first W. Idle
 // (P-1)(F+I-W)/V of a rank's share.
-#include <algorithm>
-
-#include "schedules/rank_order.h"
 #include "schedules/schedules.h"
 #include "schedules/virtual_stages.h"
 
 namespace unlatch {
 namespace {
 
-RankOrder order_of(Rank r, const Shape& shape, const Options& options) {
-  const std::vector<int> chunks = chunk_of_step(shape, options);
-  const int steps = static_cast<int>(chunks.size());
-  const int group = static_cast<int>(options.number("group"));
-  const int behind = shape.ranks() - 1 - r.value;
-  const int warm_up = std::min(behind + (shape.chunks - 1) * group, steps);
-  RankOrder order(shape.micro_batches);
-  for (int step = 0; step < steps + warm_up; ++step) {
-    if (step < steps) order.forward(stage_of_chunk(shape, chunks[step], r));
-    if (step < warm_up) continue;
-    const int back = step - warm_up;
-    order.backward_input(stage_of_chunk(shape, shape.chunks - 1 - chunks[back], r));
-    if (back >= r.value) order.backward_weight();
-  }
-  order.all_backward_weights();
-  return order;
-}
-
 std::vector<RankOrder> orders(const Shape& shape, const Options& options) {
-  std::vector<RankOrder> all;
-  for (const Rank r : up_to<Rank>(shape.ranks())) all.push_back(order_of(r, shape, options));
-  return all;
+  return interleaved_orders(shape, options, 1, [](RankOrder& order, Stage k, int step, Rank r) {
+    order.backward_input(k);
+    if (step >= r.value) order.backward_weight();
+  });
 }
 
 Schedule interleaved_zb(const Shape& shape, const Options& options) {
