@@ -38,9 +38,7 @@ class DnnStageModule : public StageModule {
   void backward_weight(const Tape& tape, Tensor& weight_gradient, Workspace& workspace) override;
   Loss loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,
             Workspace& workspace) override;
-  void all_reduce(std::span<Tensor* const> tensors, double factor) const override {
-    all_reduce_as<float>(tensors, factor);
-  }
+  Number number() const override { return Number::float32; }
   Tensor predicted(const Tensor& weights, int updates, double rate) override;
   void update(Tensor& weights, Tensor& gradient, double rate) override;
 

@@ -47,7 +47,7 @@ std::vector<double> ScalarSynthesiser::parameters() const {
 
 std::vector<std::unique_ptr<LocalHead>> scalar_heads(const TaskGraph& graph,
                                                      const models::OptimizerSpec& optimizer) {
-  const LocalGradients& local = graph.local_gradients();
+  const LocalGradients& local = graph.learning().local_gradients;
   std::vector<std::unique_ptr<LocalHead>> heads;
   if (local.source == GradientSource::next_stage) return heads;
   for (const Stage k : up_to<Stage>(graph.shape().stages)) {

@@ -66,9 +66,9 @@ class StageModule {
   /// `scale` (1/M, so that a batch uses its mean loss).
   virtual Loss loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,
                     Workspace& workspace) = 0;
-  /// Writes `factor` times the sum of the tensors, in their order, into all of them: gradients or
-  /// weights of the copies of this stage.
-  virtual void all_reduce(std::span<Tensor* const> tensors, double factor) const = 0;
+  /// What its tensors of weights and gradients hold.
+  enum class Number { float32, float64 };
+  virtual Number number() const = 0;
   /// A copy of the weights as the optimizer's momentum alone would move them in so many updates.
   virtual Tensor predicted(const Tensor& weights, int updates, double rate) = 0;
   /// One optimizer step on the weights in place; zeroes the gradient.

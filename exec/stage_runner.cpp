@@ -16,7 +16,7 @@ StageRunner::StageRunner(const TaskGraph& graph, std::vector<StageModule*> modul
       stages_(graph.shape().stages) {
   require(modules.size() == stages_.size(), "{} stage modules were given for {} stages",
           modules.size(), stages_.size());
-  const bool local = graph.local_gradients().source != GradientSource::next_stage;
+  const bool local = graph.learning().local_gradients.source != GradientSource::next_stage;
   require(!local || heads.size() == stages_.size(),
           "{}: its stages learn from local heads or synthesisers, and the stages given have none; "
           "the scalar chain of `unlatch numerics` has them",
@@ -27,7 +27,7 @@ StageRunner::StageRunner(const TaskGraph& graph, std::vector<StageModule*> modul
           graph.schedule(), graph.shape().copies);
   const int micro_batches = graph.shape().all_micro_batches();
   for (std::size_t k = 0; k < stages_.size(); ++k) {
-    State& stage = stages_[k];
+    StageState& stage = stages_[k];
     stage.module = modules[k];
     stage.weights = stage.module->initial_weights();
     stage.gradient = stage.module->zero_gradient();
@@ -35,14 +35,25 @@ StageRunner::StageRunner(const TaskGraph& graph, std::vector<StageModule*> modul
     stage.errors.resize(micro_batches);
     stage.inputs.resize(micro_batches);
     stage.tapes.resize(micro_batches);
-    if (!graph.sources().empty()) {
+    if (!graph.learning().sources.empty()) {
       stage.takers.resize(micro_batches);
-      for (const MicroBatch source : graph.sources()[k]) ++stage.takers[source.value];
+      for (const MicroBatch source : graph.learning().sources[k]) ++stage.takers[source.value];
     }
     if (!local || graph.shape().is_last(Stage{static_cast<int>(k)})) continue;
     stage.head = heads[k];
     stage.outputs.resize(micro_batches);
   }
+  copies_ = make_copies(graph, stages_);
+}
+
+const Tensor& StageRunner::weights(Stage k) const {
+  if (copies_ && copies_->has_server())
+    return copies_->server_weights(graph_.shape().model_stage(k));
+  return stages_[k.value].weights;
+}
+
+Tensor& StageRunner::gradient_of(const Task& task) {
+  return copies_ ? copies_->gradient_of(task.stage, batch_of(graph_, task)) : state(task).gradient;
 }
 
 void StageRunner::run(const Task& task, Workspace& workspace) {
@@ -68,7 +79,8 @@ void StageRunner::run(const Task& task, Workspace& workspace) {
 }
 
 const Tensor& StageRunner::read_weights(const Task& task) const {
-  const State& stage = stages_[task.stage.value];
+  if (is_served()) return copies_->sent(task);
+  const StageState& stage = stages_[task.stage.value];
   return task.version == stage.version ? stage.weights : stage.stash.at(task.version);
 }
 
@@ -78,7 +90,7 @@ Tensor StageRunner::target_of(const Task& task) {
 
 /// From the feed, or the output of the stage below; the last that takes an output removes it.
 Tensor StageRunner::take_input(const Task& task) {
-  State& stage = state(task);
+  StageState& stage = state(task);
   if (graph_.shape().is_first(task.stage)) return feed_.input(task.micro_batch);
   const int from = graph_.source(task.stage, task.micro_batch).value;
   if (!stage.takers.empty() && --stage.takers[from] > 0) return stage.activations[from];
@@ -86,11 +98,12 @@ Tensor StageRunner::take_input(const Task& task) {
 }
 
 void StageRunner::forward(const Task& task, Workspace& workspace) {
-  State& stage = state(task);
+  StageState& stage = state(task);
   const int i = task.micro_batch.value;
+  if (is_served()) stage.version = task.version;
   Tensor input = take_input(task);
   const bool keeps_tape = !task.has(replayed);
-  const int ahead = graph_.predicts_weights() ? batch_of(graph_, task) - task.version : 0;
+  const int ahead = graph_.learning().predicts_weights ? batch_of(graph_, task) - task.version : 0;
   Tensor guess;
   if (ahead > 0) guess = stage.module->predicted(stage.weights, ahead, rate_(task.version));
   Tensor output = stage.module->forward(ahead > 0 ? guess : read_weights(task), input,
@@ -106,54 +119,55 @@ void StageRunner::hand_on(const Task& task, Tensor output, Workspace& workspace)
   const int i = task.micro_batch.value;
   if (!is_last(task.stage)) {
     if (state(task).head != nullptr) state(task).outputs[i] = output;
-    State& next = stages_[task.stage.value + 1];
+    StageState& next = stages_[task.stage.value + 1];
     if (next.takers.empty() || next.takers[i] > 0) next.activations[i] = std::move(output);
     return;
   }
-  State& stage = state(task);
-  const Loss loss =
-      stage.module->loss(output, target_of(task), graph_.loss_scale(), &stage.errors[i], workspace);
+  StageState& stage = state(task);
+  const Loss loss = stage.module->loss(output, target_of(task), graph_.learning().loss_scale,
+                                       &stage.errors[i], workspace);
   if (observer_.loss) observer_.loss(task.micro_batch, loss);
 }
 
 void StageRunner::recompute(const Task& task, Workspace& workspace) {
-  State& stage = state(task);
+  StageState& stage = state(task);
   const int i = task.micro_batch.value;
   const Tensor input = std::exchange(stage.inputs[i], {});
-  stage.module->forward(stage.weights, input, StageModule::Pass::replay, &stage.tapes[i],
+  stage.module->forward(read_weights(task), input, StageModule::Pass::replay, &stage.tapes[i],
                         workspace);
 }
 
 /// Of the next stage's backward, the loss, or the stage's own head.
 Tensor StageRunner::output_gradient(const Task& task, Workspace& workspace) {
-  State& stage = state(task);
+  StageState& stage = state(task);
   const int i = task.micro_batch.value;
   if (stage.head == nullptr) return std::exchange(stage.errors[i], {});
-  const bool still_to_learn = graph_.local_gradients().source == GradientSource::synthesiser;
+  const bool still_to_learn =
+      graph_.learning().local_gradients.source == GradientSource::synthesiser;
   const Tensor output = still_to_learn ? stage.outputs[i] : std::exchange(stage.outputs[i], {});
-  return stage.head->gradient(output, target_of(task), graph_.loss_scale(), workspace);
+  return stage.head->gradient(output, target_of(task), graph_.learning().loss_scale, workspace);
 }
 
 void StageRunner::learn(const Task& task, Workspace& workspace) {
-  State& stage = state(task);
+  StageState& stage = state(task);
   const int i = task.micro_batch.value;
   stage.head->learn(std::exchange(stage.outputs[i], {}), target_of(task),
                     std::exchange(stage.errors[i], {}), workspace);
 }
 
 void StageRunner::backward(const Task& task, Workspace& workspace) {
-  State& stage = state(task);
+  StageState& stage = state(task);
   const int i = task.micro_batch.value;
   const Tensor& weights = read_weights(task);
   const Tensor error = output_gradient(task, workspace);
-  const double scale = is_last(task.stage) ? 1.0 : graph_.gradient_scale();
+  const double scale = is_last(task.stage) ? 1.0 : graph_.learning().gradient_scale;
   const bool sends = !graph_.shape().is_first(task.stage) &&
-                     graph_.local_gradients().source != GradientSource::local_head;
+                     graph_.learning().local_gradients.source != GradientSource::local_head;
   Tensor gradient;
   if (task.op == Op::backward) {
     const auto tape = std::exchange(stage.tapes[i], nullptr);
     gradient =
-        stage.module->backward(weights, *tape, error, scale, sends, stage.gradient, workspace);
+        stage.module->backward(weights, *tape, error, scale, sends, gradient_of(task), workspace);
   } else {
     gradient =
         stage.module->backward_input(weights, *stage.tapes[i], error, scale, sends, workspace);
@@ -163,34 +177,40 @@ void StageRunner::backward(const Task& task, Workspace& workspace) {
 }
 
 void StageRunner::backward_weight(const Task& task, Workspace& workspace) {
-  State& stage = state(task);
+  StageState& stage = state(task);
   const auto tape = std::exchange(stage.tapes[task.micro_batch.value], nullptr);
-  stage.module->backward_weight(*tape, stage.gradient, workspace);
+  stage.module->backward_weight(*tape, gradient_of(task), workspace);
   if (task.has(last_reader)) stage.stash.erase(task.version);
 }
 
 void StageRunner::update(const Task& task) {
-  State& stage = state(task);
+  StageState& stage = state(task);
   if (task.has(keeps_old)) {
     stage.stash[stage.version] = stage.weights;
     stage.weights = pool_.copy_of(stage.weights);
   }
   const double rate = rate_(batch_of(graph_, task));
-  stage.module->update(stage.weights, stage.gradient, rate);
+  if (copies_) {
+    copies_->update(task, rate);
+  } else {
+    stage.module->update(stage.weights, stage.gradient, rate);
+  }
   if (stage.head != nullptr) stage.head->update(rate);
-  if (observer_.update) observer_.update(task.stage, stage.version, stage.weights);
+  if (is_served()) return observe_server(task);
+  const bool own_weights = !copies_ || !copies_->has_server();
+  if (own_weights && observer_.update) observer_.update(task.stage, stage.version, stage.weights);
   ++stage.version;
 }
 
-/// Over the copies of a stage: their gradients, or every few updates their weights.
 void StageRunner::all_reduce(const Task& task) {
-  const Shape& shape = graph_.shape();
-  const bool averages = graph_.local_updates() > 0;
-  std::vector<Tensor*> tensors;
-  for (int k = task.stage.value; k < shape.stages; k += shape.stages_a_copy()) {
-    tensors.push_back(averages ? &stages_[k].weights : &stages_[k].gradient);
-  }
-  state(task).module->all_reduce(tensors, averages ? 1.0 / shape.copies : 1.0);
+  copies_->all_reduce(task, rate_(batch_of(graph_, task)));
+  if (copies_->has_server()) observe_server(task);
+}
+
+void StageRunner::observe_server(const Task& task) {
+  if (!observer_.update) return;
+  const Stage k = graph_.shape().model_stage(task.stage);
+  observer_.update(k, task.version, copies_->server_weights(k));
 }
 
 }  // namespace unlatch::exec

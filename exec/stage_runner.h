@@ -3,10 +3,9 @@
 
 #include <functional>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
-#include "exec/local_head.h"
+#include "exec/copies.h"
 #include "exec/task_runner.h"
 #include "schedules/graph.h"
 
@@ -34,27 +33,11 @@ class StageRunner : public TaskRunner {
 
   void run(const Task& task, Workspace& workspace) override;
 
-  /// Newest weights of a stage; not while a run goes on.
-  const Tensor& weights(Stage k) const { return stages_[k.value].weights; }
-  /// Starts from these instead of the modules' initial weights.
-  void set_weights(Stage k, Tensor weights) { stages_[k.value].weights = std::move(weights); }
+  /// Newest weights of a stage, those of the server if its copies have one; not while a run goes
+  /// on.
+  const Tensor& weights(Stage k) const;
 
  private:
-  struct State {
-    StageModule* module = nullptr;
-    LocalHead* head = nullptr;  ///< where the gradient of its output is its own affair
-    Tensor weights;
-    Tensor gradient;                        ///< summed since the last update
-    int version = 0;                        ///< updates done
-    std::unordered_map<int, Tensor> stash;  ///< older versions that a task will read
-    std::vector<Tensor> activations;        ///< h_k(i) on its way into the stage
-    std::vector<int> takers;                ///< of each; empty where one takes it
-    std::vector<Tensor> errors;             ///< g_{k+1}(i) on its way into the stage
-    std::vector<Tensor> outputs;            ///< h_{k+1}(i) kept for the head
-    std::vector<Tensor> inputs;             ///< h_k(i) kept for R
-    std::vector<std::unique_ptr<StageModule::Tape>> tapes;
-  };
-
   /// The weights of the version that a task reads, from the stash if an update came between.
   const Tensor& read_weights(const Task& task) const;
   Tensor target_of(const Task& task);
@@ -66,9 +49,15 @@ class StageRunner : public TaskRunner {
   Tensor output_gradient(const Task& task, Workspace& workspace);
   void learn(const Task& task, Workspace& workspace);
   void update(const Task& task);
+  /// Each copy reads what it was sent by a server.
+  bool is_served() const {
+    return copies_ && graph_.learning().agreement.kind == Agreement::Kind::server;
+  }
+  Tensor& gradient_of(const Task& task);
   void all_reduce(const Task& task);
+  void observe_server(const Task& task);
   void hand_on(const Task& task, Tensor output, Workspace& workspace);
-  State& state(const Task& task) { return stages_[task.stage.value]; }
+  StageState& state(const Task& task) { return stages_[task.stage.value]; }
   bool is_last(Stage k) const { return graph_.shape().is_last(k); }
 
   const TaskGraph& graph_;
@@ -76,7 +65,8 @@ class StageRunner : public TaskRunner {
   std::function<double(int)> rate_;
   Observer observer_;
   BufferPool pool_;
-  std::vector<State> stages_;
+  std::vector<StageState> stages_;
+  std::unique_ptr<Copies> copies_;  ///< null for one copy of the model
 };
 
 }  // namespace unlatch::exec

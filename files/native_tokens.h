@@ -12,9 +12,6 @@ inline constexpr std::string_view format_name = "unlatch-schedule";
 inline constexpr int format_version = 1;
 inline constexpr std::string_view barrier_word = "barrier";
 inline constexpr std::string_view next_step_word = "next_step";
-inline constexpr std::string_view next_stage_word = "next_stage";
-inline constexpr std::string_view local_head_word = "local_head";
-inline constexpr std::string_view synthesiser_word = "synthesiser";
 
 /// A task as text: <stage><letter><number>, the number of the update for U, else the micro-batch.
 struct Token {

@@ -5,6 +5,7 @@
 
 #include "files/json_object.h"
 #include "files/native_json.h"
+#include "files/native_learning.h"
 #include "files/native_tokens.h"
 #include "files/placement.h"
 #include "files/read_program.h"
@@ -84,53 +85,6 @@ void require_enough_tasks(const Shape& shape, const Json& programs) {
           shape.stages, shape.all_micro_batches(), forwards, entries);
 }
 
-LocalGradients read_local_gradients(const Json& json) {
-  const JsonObject object(json, "local_gradients", {"source", "conditional", "rate"});
-  LocalGradients local;
-  const std::string source = object.text("source");
-  if (source == local_head_word) {
-    local.source = GradientSource::local_head;
-  } else if (source == synthesiser_word) {
-    local.source = GradientSource::synthesiser;
-  } else {
-    require(source == next_stage_word, "source of local_gradients is {}, {} or {}", next_stage_word,
-            local_head_word, synthesiser_word);
-  }
-  local.conditional = object.yes("conditional", false);
-  local.rate = object.real("rate", 0);
-  return local;
-}
-
-Sources read_sources(const Json& lists, const Shape& shape) {
-  Sources sources;
-  for (const Json& list : lists) {
-    require(list.is_array() && list.size() == static_cast<std::size_t>(shape.all_micro_batches()),
-            "sources must list one micro-batch for each of the {} micro-batches of a stage",
-            shape.all_micro_batches());
-    std::vector<MicroBatch>& row = sources.emplace_back();
-    for (const Json& number : list) {
-      row.push_back(
-          {whole_value(number, "a micro-batch of sources", 0, shape.all_micro_batches() - 1)});
-    }
-  }
-  return sources;
-}
-
-void read_extras(const JsonObject& document, Schedule& schedule) {
-  schedule.scale_gradients(document.real("gradient_scale", 1.0));
-  schedule.scale_losses(document.real("loss_scale", schedule.loss_scale()));
-  schedule.average_weights_every(document.whole("local_updates", 0, Edge::max_tasks - 1, 0));
-  if (document.yes("unapplied_gradients", false)) schedule.allow_unapplied_gradients();
-  if (document.yes("predicts_weights", false)) schedule.predict_weights();
-  if (document.has("local_gradients")) {
-    schedule.local_gradients(read_local_gradients(document.at("local_gradients")));
-  }
-  if (document.has("sources")) {
-    const Shape& shape = schedule.shape();
-    schedule.take_from(read_sources(document.list("sources", shape.stages, "stage"), shape));
-  }
-}
-
 Schedule read_head(const JsonObject& document) {
   require(document.text("format") == format_name, "format is '{}', not '{}'",
           document.text("format"), format_name);
@@ -144,7 +98,9 @@ Schedule read_head(const JsonObject& document) {
           k, {whole_value(placement[k.value], "a rank of placement", 0, shape.ranks() - 1)});
     }
   }
-  read_extras(document, schedule);
+  if (document.has("learning")) {
+    schedule.learning() = read_learning(document.at("learning"), shape, schedule.learning());
+  }
   return schedule;
 }
 
@@ -152,10 +108,9 @@ Schedule read_head(const JsonObject& document) {
 
 NativeSchedule parse_native_json(std::string_view text) {
   const Json json = parse(text);
-  const JsonObject document(json, "the document",
-                            {"$schema", "format", "version", "name", "shape", "placement",
-                             "gradient_scale", "loss_scale", "local_updates", "unapplied_gradients",
-                             "predicts_weights", "local_gradients", "sources", "programs"});
+  const JsonObject document(
+      json, "the document",
+      {"$schema", "format", "version", "name", "shape", "placement", "learning", "programs"});
   NativeSchedule result{read_head(document), {}};
   const Shape& shape = result.schedule.shape();
   const Json& programs = document.list("programs", shape.ranks(), "rank");

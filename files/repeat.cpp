@@ -7,7 +7,7 @@ namespace unlatch::files {
 namespace {
 
 Sources repeated_sources(const Schedule& one, int batches) {
-  Sources sources = one.sources();
+  Sources sources = one.learning().sources;
   for (std::vector<MicroBatch>& row : sources) {
     const std::vector<MicroBatch> first = row;
     for (int batch = 1; batch < batches; ++batch) {
@@ -24,13 +24,8 @@ Schedule repeated(const Schedule& one, int batches) {
   const int micro_batches = shape.micro_batches;
   shape.batches = batches;
   Schedule all(one.specification(), shape);
-  all.scale_gradients(one.gradient_scale());
-  all.scale_losses(one.loss_scale());
-  all.average_weights_every(one.local_updates());
-  if (one.may_leave_gradients_unapplied()) all.allow_unapplied_gradients();
-  if (one.predicts_weights()) all.predict_weights();
-  all.local_gradients(one.local_gradients());
-  all.take_from(repeated_sources(one, batches));
+  all.learning() = one.learning();
+  all.learning().sources = repeated_sources(one, batches);
   for (const Stage k : up_to<Stage>(shape.stages)) all.place(k, one.rank_of(k));
   for (const Rank r : up_to<Rank>(shape.ranks())) {
     const auto& items = one.programs()[r.value].items();

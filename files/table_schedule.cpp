@@ -209,8 +209,10 @@ void require_one_batch(const Schedule& schedule) {
           "{}: its {} copies of the model have stages of the same name on different ranks, which a "
           "CSV file cannot say; use a JSON file (or a V-shaped schedule such as dualpipev)",
           name, shape.copies);
-  require(schedule.gradient_scale() == 1.0 && !schedule.predicts_weights() &&
-              schedule.sources().empty() && schedule.local_gradients() == LocalGradients{},
+  Learning plain;
+  plain.loss_scale = schedule.learning().loss_scale;
+  plain.leaves_gradients = schedule.learning().leaves_gradients;
+  require(schedule.learning() == plain,
           "{}: it changes gradients, weights or inputs in a way that a CSV file cannot say; use a "
           "JSON file",
           name);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "files/native_json.h"
+#include "files/native_learning.h"
 #include "files/native_tokens.h"
 
 namespace unlatch::files {
@@ -21,9 +22,6 @@ void put(Buffer& out, fmt::format_string<Args...> format, Args&&... args) {
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
-
-/// A number that reads back as the same double.
-std::string number(double value) { return nlohmann::json(value).dump(); }
 
 /// The options of a task that its token does not hold, each with a comma before it.
 std::string options_of(const Item& item, const UpdateCounter& counter) {
@@ -83,30 +81,6 @@ void put_shape(Buffer& out, const Shape& shape) {
       shape.replicas);
 }
 
-std::string_view word_of(GradientSource source) {
-  return source == GradientSource::next_stage   ? next_stage_word
-         : source == GradientSource::local_head ? local_head_word
-                                                : synthesiser_word;
-}
-
-/// What differs from a plain schedule only.
-void put_extras(Buffer& out, const Schedule& schedule) {
-  const LocalGradients& local = schedule.local_gradients();
-  if (local != LocalGradients{}) {
-    put(out, "  \"local_gradients\": {{\"source\": \"{}\", \"conditional\": {}, \"rate\": {}}},\n",
-        word_of(local.source), local.conditional, number(local.rate));
-  }
-  if (schedule.predicts_weights()) put(out, "  \"predicts_weights\": true,\n");
-  if (schedule.sources().empty()) return;
-  put(out, "  \"sources\": [");
-  for (std::size_t k = 0; k < schedule.sources().size(); ++k) {
-    std::vector<int> numbers;
-    for (const MicroBatch i : schedule.sources()[k]) numbers.push_back(i.value);
-    put(out, "{}[{}]", k == 0 ? "" : ", ", fmt::join(numbers, ", "));
-  }
-  put(out, "],\n");
-}
-
 }  // namespace
 
 std::string native_json(const Schedule& schedule) {
@@ -118,11 +92,7 @@ std::string native_json(const Schedule& schedule) {
   std::vector<int> placement;
   for (const Stage k : up_to<Stage>(shape.stages)) placement.push_back(schedule.rank_of(k).value);
   put(out, "  \"placement\": [{}],\n", fmt::join(placement, ", "));
-  put(out, "  \"gradient_scale\": {},\n  \"loss_scale\": {},\n", number(schedule.gradient_scale()),
-      number(schedule.loss_scale()));
-  put(out, "  \"local_updates\": {},\n  \"unapplied_gradients\": {},\n", schedule.local_updates(),
-      schedule.may_leave_gradients_unapplied());
-  put_extras(out, schedule);
+  put(out, "  \"learning\": {},\n", learning_json(schedule.learning()).dump());
   put(out, "  \"programs\": [\n");
   for (const Rank r : up_to<Rank>(shape.ranks())) {
     put_program(out, schedule.programs()[r.value], shape.stages);

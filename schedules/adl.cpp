@@ -15,7 +15,7 @@ int group(const Options& options) { return static_cast<int>(options.number("accu
 
 Schedule adl(const Shape& shape, const Options& options) {
   Schedule schedule = fdg_schedule("adl", shape, options, group(options));
-  if (options.is("reduce", "mean")) schedule.scale_losses(1.0 / group(options));
+  if (options.is("reduce", "mean")) schedule.learning().loss_scale = 1.0 / group(options);
   return schedule;
 }
 

@@ -39,7 +39,7 @@ void Builder::make_lanes() {
     if (recompute) lanes_.push_back({r, Engine::recompute, {}});
   }
   if (barriers) lanes_.push_back({Rank{0}, Engine::control, {}});
-  for (const Stage k : up_to<Stage>(shape_.copies > 1 ? shape_.stages_a_copy() : 0)) {
+  for (const Stage k : up_to<Stage>(has_all_reduces() ? shape_.stages_a_copy() : 0)) {
     lanes_.push_back({schedule_.rank_of(k), Engine::all_reduce, k});
   }
   std::ranges::sort(lanes_);
@@ -69,7 +69,8 @@ void Builder::make_nodes() {
   }
   first_node_.push_back(static_cast<Node>(tasks_.size()));
   add_barrier_nodes();
-  add_all_reduce_nodes();
+  if (shape_.copies > 1) collect_updates();
+  if (has_all_reduces()) add_all_reduce_nodes();
 }
 
 void Builder::add_node(const Item& item, Rank rank, int column) {
@@ -140,40 +141,6 @@ void Builder::add_barrier_nodes() {
   before_barrier_.resize(most);
 }
 
-/// One for every update of the first copy, or for every `local_updates` of them.
-void Builder::add_all_reduce_nodes() {
-  if (shape_.copies == 1) return;
-  const int period = std::max(1, schedule_.local_updates());
-  std::vector<std::vector<Node>> updates(shape_.stages);
-  for (Node node = 0; node < first_barrier(); ++node) {
-    if (tasks_[node].op == Op::update) updates[tasks_[node].stage.value].push_back(node);
-  }
-  all_reduces_.resize(shape_.stages_a_copy());
-  for (const Stage k : up_to<Stage>(shape_.stages)) {
-    const std::vector<Node>& first_copy = updates[shape_.model_stage(k).value];
-    if (updates[k.value].size() != first_copy.size()) {
-      report("copies", {},
-             fmt::format("stage {} is updated {} times in copy 0 of the model and {} times in copy "
-                         "{}; the copies update together",
-                         shape_.model_stage(k).value, first_copy.size(), updates[k.value].size(),
-                         shape_.copy_of(k)));
-    }
-  }
-  for (const Stage k : up_to<Stage>(shape_.stages_a_copy())) {
-    first_node_.push_back(static_cast<Node>(tasks_.size()));
-    for (std::size_t n = period - 1; n < updates[k.value].size(); n += period) {
-      Task task = tasks_[updates[k.value][n]];
-      task.op = Op::all_reduce;
-      task.version = static_cast<std::int32_t>(n);
-      task.lane = find_lane({schedule_.rank_of(k), Engine::all_reduce, k});
-      all_reduces_[k.value].push_back(static_cast<Node>(tasks_.size()));
-      columns_.push_back(static_cast<std::int32_t>(n));
-      tasks_.push_back(task);
-    }
-  }
-  joined_.resize(static_cast<Node>(tasks_.size()) - first_all_reduce());
-}
-
 bool Builder::in_range(const Item& item) const {
   return item.stage.value >= 0 && item.stage.value < shape_.stages && item.micro_batch.value >= 0 &&
          item.micro_batch.value < shape_.all_micro_batches();
@@ -202,12 +169,13 @@ bool Builder::prepare() {
   check_programs();
   if (!violations_.empty()) return false;
   for (const Rank r : up_to<Rank>(shape_.ranks())) derive_versions(r);
+  if (agreement().kind == Agreement::Kind::server && shape_.copies > 1) serve_updates();
   if (!violations_.empty()) return false;
   edges_.reserve(tasks_.size() * 2);
   first_edge_.reserve(tasks_.size() + 1);
   lane_end_.assign(lanes_.size(), none);
   newest_gradient_.assign(shape_.stages, none);
-  pending_average_.assign(shape_.stages, none);
+  pending_.resize(shape_.stages);
   for (const Rank r : up_to<Rank>(shape_.ranks())) add_edges_of(r);
   add_barrier_edges();
   add_all_reduce_edges();
@@ -280,14 +248,14 @@ Builder::Node Builder::output_of_backward(Stage k, MicroBatch i) const {
 
 /// What makes the input of F(k,i).
 Builder::Node Builder::output_taken_by(Stage k, MicroBatch i) const {
-  const Sources& sources = schedule_.sources();
+  const Sources& sources = schedule_.learning().sources;
   return output_of_forward(k - 1, sources.empty() ? i : sources[k.value][i.value]);
 }
 
 /// B, or the I that stands for it, of a stage that works on the gradient of the next one.
 bool Builder::takes_gradient(const Task& task) const {
   return gives_input_gradient(task.op) && !shape_.is_last(task.stage) &&
-         schedule_.local_gradients().source == GradientSource::next_stage;
+         schedule_.learning().local_gradients.source == GradientSource::next_stage;
 }
 
 void Builder::add_data_edges(Node node) {
@@ -337,40 +305,6 @@ void Builder::add_queue_edge(Node node, int capacity) {
   const Node pop = find(forward ? Op::pop_forward : Op::pop_backward,
                         forward ? task.stage + 1 : task.stage - 1, task.micro_batch - capacity);
   if (pop != none) add_edge(pop, EdgeKind::queue);
-}
-
-/// Edges between a node and the AR of its stage: the newest gradient goes in and the sum comes out
-/// before an update; or weights go in after an update and come out before they are used again.
-void Builder::join_copies(Node node) {
-  const Task& task = tasks_[node];
-  const int k = task.stage.value;
-  if (pending_average_[k] != none) {
-    add_edge(std::exchange(pending_average_[k], none), EdgeKind::all_reduce);
-  }
-  if (task.op == Op::backward || task.op == Op::backward_weight) newest_gradient_[k] = node;
-  if (task.op != Op::update) return;
-  const int period = schedule_.local_updates();
-  if (period > 0 && (task.version + 1) % period != 0) return;
-  const std::size_t number = period > 0 ? (task.version + 1) / period - 1 : task.version;
-  const Node all_reduce = all_reduces_[shape_.model_stage(task.stage).value][number];
-  joined_[all_reduce - first_all_reduce()].push_back(period > 0 ? node : newest_gradient_[k]);
-  if (period > 0) {
-    pending_average_[k] = all_reduce;
-  } else {
-    add_edge(all_reduce, EdgeKind::all_reduce);
-  }
-}
-
-void Builder::add_all_reduce_edges() {
-  for (const std::vector<Node>& lane : all_reduces_) {
-    for (const Node node : lane) {
-      first_edge_.push_back(static_cast<std::uint32_t>(edges_.size()));
-      if (node != lane.front()) add_edge(node - 1, EdgeKind::order);
-      for (const Node from : joined_[node - first_all_reduce()]) {
-        add_edge(from, EdgeKind::all_reduce);
-      }
-    }
-  }
 }
 
 void Builder::add_barrier_edges() {

@@ -34,11 +34,29 @@ class Builder {
   void make_nodes();
   void add_node(const Item& item, Rank rank, int column);
   void add_barrier_nodes();
-  void add_all_reduce_nodes();
   bool in_range(const Item& item) const;
   Node find(Op op, Stage k, MicroBatch i) const;
   int lane_index(Rank rank, Engine engine) const;
   std::uint16_t find_lane(const Lane& lane) const;
+
+  // What joins the copies of a model (builder_copies.cpp).
+  const Agreement& agreement() const { return schedule_.learning().agreement; }
+  bool has_all_reduces() const {
+    return shape_.copies > 1 && agreement().kind != Agreement::Kind::server;
+  }
+  int updates_an_all_reduce() const;
+  void collect_updates();
+  void add_all_reduce_nodes();
+  void serve_updates();
+  std::vector<Node> served_in_order(Stage model_stage);
+  void derive_served_versions(Stage k);
+  void join_copies(Node node);
+  void join_summed(Node node);
+  void join_averaged(Node node);
+  void join_served(Node node);
+  void join_delayed(Node node);
+  Node all_reduce_of(Stage k, int number) const;
+  void add_all_reduce_edges();
 
   // What the programs must hold, whatever their order (builder_checks.cpp).
   void check_programs();
@@ -64,8 +82,6 @@ class Builder {
   void add_recompute_edges(Node node, bool beside);
   void add_queue_edge(Node node, int capacity);
   void add_barrier_edges();
-  void join_copies(Node node);
-  void add_all_reduce_edges();
   void add_edge(Node from, EdgeKind kind) { edges_.push_back({from, kind}); }
   Node output_of_forward(Stage k, MicroBatch i) const;
   Node output_of_backward(Stage k, MicroBatch i) const;
@@ -99,7 +115,9 @@ class Builder {
   std::vector<std::vector<Node>> all_reduces_;     ///< by model stage, in order
   std::vector<std::vector<Node>> joined_;          ///< by AR, counted from the first: its inputs
   std::vector<Node> newest_gradient_;              ///< by stage, while walking
-  std::vector<Node> pending_average_;              ///< by stage: its next node waits for it
+  std::vector<std::vector<Node>> pending_;         ///< by stage: its next node waits for them
+  std::vector<std::vector<Node>> updates_;         ///< by stage, where there are copies
+  std::vector<Node> served_before_;                ///< by U of a server: the U before it
   Node phase_ = none;                              ///< pending after(): the next node waits for it
   int barriers_passed_ = 0;
 

@@ -153,7 +153,7 @@ void Builder::check_updates_of(Rank rank) {
     }
   }
   for (const Node node : waiting) {
-    if (updates && node != none && !schedule_.may_leave_gradients_unapplied()) {
+    if (updates && node != none && !schedule_.learning().leaves_gradients) {
       report("unfinished", {node},
              fmt::format("the gradient of {} at {} is never applied: no "
                          "update of stage {} follows",

@@ -71,12 +71,7 @@ Violation Builder::deadlock() const {
 TaskGraph Builder::assemble() const {
   TaskGraph::Parts parts;
   parts.schedule = schedule_.specification();
-  parts.gradient_scale = schedule_.gradient_scale();
-  parts.loss_scale = schedule_.loss_scale();
-  parts.local_gradients = schedule_.local_gradients();
-  parts.sources = schedule_.sources();
-  parts.predicts_weights = schedule_.predicts_weights();
-  parts.local_updates = schedule_.local_updates();
+  parts.learning = schedule_.learning();
   parts.shape = shape_;
   parts.lanes = lanes_;
   for (const Stage k : up_to<Stage>(shape_.stages)) {

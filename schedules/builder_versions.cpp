@@ -21,7 +21,8 @@ void Builder::derive_versions(Rank rank) {
     } else if (item.op == Op::update) {
       updates[k].push_back(node);
     } else if (item.op == Op::pop_backward) {
-      if (schedule_.local_gradients().source == GradientSource::synthesiser) task.flags |= learns;
+      const LocalGradients& local = schedule_.learning().local_gradients;
+      if (local.source == GradientSource::synthesiser) task.flags |= learns;
     } else if (item.weights == Weights::as_forward) {
       task.version = tasks_[find(Op::forward, task.stage, task.micro_batch)].version;
     } else if (item.op == Op::backward_weight) {

@@ -53,8 +53,10 @@ int buffer(const Options& options) { return static_cast<int>(options.number("buf
 
 Schedule dgl(const Shape& shape, const Options& options) {
   Schedule schedule("dgl", shape);
-  schedule.local_gradients({.source = GradientSource::local_head});
-  if (options.is("mode", "async")) schedule.take_from(Turns(shape, buffer(options)).sources());
+  schedule.learning().local_gradients.source = GradientSource::local_head;
+  if (options.is("mode", "async")) {
+    schedule.learning().sources = Turns(shape, buffer(options)).sources();
+  }
   for (const Stage k : up_to<Stage>(shape.stages)) {
     for (const MicroBatch n : up_to<MicroBatch>(shape.batches)) {
       schedule.of(k).forward(k, n).backward(k, n).update(k, n).next_step();

@@ -16,9 +16,9 @@ int delta(const Options& options) { return static_cast<int>(options.number("delt
 
 Schedule dni(const Shape& shape, const Options& options) {
   Schedule schedule("dni", shape);
-  schedule.local_gradients({.source = GradientSource::synthesiser,
-                            .conditional = options.is("conditional", "yes"),
-                            .rate = options.number("synth_lr")});
+  schedule.learning().local_gradients = {.source = GradientSource::synthesiser,
+                                         .conditional = options.is("conditional", "yes"),
+                                         .rate = options.number("synth_lr")};
   for (const Stage k : up_to<Stage>(shape.stages)) {
     Program& program = schedule.of(k);
     for (int n = 0; n < shape.batches + (shape.drain ? delta(options) : 0); ++n) {

@@ -49,7 +49,7 @@ inline Schedule fdg_schedule(std::string name, const Shape& shape, const Options
       .accumulate = accumulate};
   for (int k = 0; k < shape.stages; ++k) staggered.behind.push_back(k);
   Schedule schedule = staggered.make(shape);
-  schedule.scale_gradients(options.number("shrink"));
+  schedule.learning().gradient_scale = options.number("shrink");
   return schedule;
 }
 

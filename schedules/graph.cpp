@@ -18,7 +18,7 @@ TaskGraph::TaskGraph(Parts parts) : parts_(std::move(parts)) {
 }
 
 MicroBatch TaskGraph::origin(Stage k, MicroBatch i) const {
-  if (parts_.sources.empty()) return i;
+  if (parts_.learning.sources.empty()) return i;
   for (; !shape().is_first(k); k = k - 1) i = source(k, i);
   return i;
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "schedules/learning.h"
 #include "schedules/task.h"
 
 namespace unlatch {
@@ -50,7 +51,7 @@ enum class EdgeKind : std::uint8_t {
   barrier,     ///< end of a lock-step iteration
   phase,       ///< end of the forward phase before a backward (update lock)
   queue,       ///< a pop frees the place that a push needs
-  all_reduce,  ///< from and to the sum of the copies' gradients or the average of their weights
+  all_reduce,  ///< from and to what joins the copies of a model
   beside,      ///< R starts together with this F; the only edge that waits for a start, not an end
 };
 
@@ -69,36 +70,13 @@ class Edge {
   std::uint32_t bits_ = 0;
 };
 
-/// Which output of the stage below each forward takes: [stage][micro-batch]. Empty: that of the
-/// micro-batch of the same number.
-using Sources = std::vector<std::vector<MicroBatch>>;
-
-/// Where stages below the last take the gradient of their output from.
-enum class GradientSource : std::uint8_t {
-  next_stage,   ///< the backward of the next stage
-  local_head,   ///< a head with a loss of its own (DGL): no gradient leaves a stage
-  synthesiser,  ///< a prediction from the output, trained by the next stage's gradient (DNI)
-};
-
-struct LocalGradients {
-  GradientSource source = GradientSource::next_stage;
-  bool conditional = false;  ///< a synthesiser sees the label too
-  double rate = 0;           ///< learning rate of a synthesiser
-  friend bool operator==(const LocalGradients&, const LocalGradients&) = default;
-};
-
 /// Tasks in one topological order (every edge comes from a smaller id), edges in compressed rows.
 /// Immutable, hence safe to read from any number of threads, and may be run any number of times.
 class TaskGraph {
  public:
   struct Parts {
-    std::string schedule;         ///< canonical specification, for messages and file heads
-    double gradient_scale = 1.0;  ///< on gradients arriving at every stage but the last
-    int local_updates = 0;        ///< updates between two averages of weights; 0: none, AR sums
-    double loss_scale = 1.0;      ///< on the gradient of each micro-batch's loss
-    LocalGradients local_gradients;
-    Sources sources;
-    bool predicts_weights = false;  ///< F reads them as they may be at its own update
+    std::string schedule;  ///< canonical specification, for messages and file heads
+    Learning learning;
     Shape shape;
     std::vector<Lane> lanes;
     std::vector<Rank> rank_of_stage;
@@ -111,20 +89,15 @@ class TaskGraph {
 
   const std::string& schedule() const& { return parts_.schedule; }
   const Shape& shape() const& { return parts_.shape; }
-  double gradient_scale() const { return parts_.gradient_scale; }
-  double loss_scale() const { return parts_.loss_scale; }
+  const Learning& learning() const& { return parts_.learning; }
+  const Learning& learning() const&& = delete;
   /// The micro-batch of stage k-1 whose output F(k,i) takes; i itself but in DGL's async mode.
   MicroBatch source(Stage k, MicroBatch i) const {
-    return parts_.sources.empty() ? i : parts_.sources[k.value][i.value];
+    const Sources& sources = parts_.learning.sources;
+    return sources.empty() ? i : sources[k.value][i.value];
   }
-  const Sources& sources() const& { return parts_.sources; }
   /// The micro-batch of the data that F(k,i) works on.
   MicroBatch origin(Stage k, MicroBatch i) const;
-  bool predicts_weights() const { return parts_.predicts_weights; }
-  const LocalGradients& local_gradients() const& { return parts_.local_gradients; }
-  /// With several copies: 0 where AR sums gradients before every update, else the number of updates
-  /// after which AR averages weights.
-  int local_updates() const { return parts_.local_updates; }
   int size() const { return static_cast<int>(parts_.tasks.size()); }
   int ranks() const { return parts_.shape.ranks(); }
 

@@ -23,7 +23,7 @@ Schedule pipedream(const Shape& shape, const Options& options) {
   const Weights weights = keeps_one(options) ? Weights::current : Weights::as_forward;
   const bool synced = options.is("weights", "vertical_sync");
   Schedule schedule("pipedream", shape);
-  if (options.is("weights", "predicted")) schedule.predict_weights();
+  schedule.learning().predicts_weights = options.is("weights", "predicted");
   for (const Stage k : up_to<Stage>(shape.stages)) {
     const int warm_up = shape.last_stage() - k;
     Program& program = schedule.of(k);

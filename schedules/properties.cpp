@@ -47,7 +47,7 @@ class Counter {
   };
 
   void visit(const Task& task) {
-    if (task.op == Op::barrier || is_send(task.op)) return;
+    if (task.op == Op::barrier || is_send(task.op) || joins_copies(task.op)) return;
     State& s = state_[task.stage.value];
     switch (task.op) {
       case Op::forward:

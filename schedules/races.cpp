@@ -15,7 +15,8 @@ enum class Resource : std::uint8_t {
   tape,
   input,
   activation,
-  error
+  error,
+  server,
 };
 
 std::string_view name(Resource resource) {
@@ -34,6 +35,8 @@ std::string_view name(Resource resource) {
       return "activation";
     case Resource::error:
       return "gradient";
+    case Resource::server:
+      return "server's weights";
   }
   return "?";
 }
@@ -90,22 +93,21 @@ class Detector {
 
   void touch(TaskId id) {
     const Task& task = graph_.task(id);
-    const auto key_one = [&](Stage k) { return std::int64_t{k.value} << 32; };
-    const auto key = [&](Stage k) { return key_one(k) | task.micro_batch.value; };
+    const auto key = [&](Stage k) { return stage_key(k) | task.micro_batch.value; };
     const Stage k = task.stage;
     switch (task.op) {
       case Op::forward:
         read_weights(id, task);
-        write(id, Resource::statistics, key_one(k));
+        write(id, Resource::statistics, stage_key(k));
         if (!graph_.shape().is_first(k)) {
           const MicroBatch source = graph_.source(k, task.micro_batch);
-          read(id, Resource::activation, key_one(k - 1) | source.value);
+          read(id, Resource::activation, stage_key(k - 1) | source.value);
         }
         write(id, Resource::activation, key(k));
         write(id, task.has(replayed) ? Resource::input : Resource::tape, key(k));
         break;
       case Op::recompute:
-        read(id, Resource::weights, key_one(k));
+        read(id, Resource::weights, stage_key(k));
         read(id, Resource::input, key(k));
         write(id, Resource::tape, key(k));
         break;
@@ -115,42 +117,85 @@ class Detector {
         read(id, Resource::tape, key(k));
         if (takes_gradient(k)) read(id, Resource::error, key(k + 1));
         write(id, Resource::error, key(k));
-        if (task.op == Op::backward) write(id, Resource::gradients, key_one(k));
+        if (task.op == Op::backward) write(id, Resource::gradients, gradient_key(task));
         break;
       case Op::pop_backward:
         if (task.has(learns)) read(id, Resource::error, key(k + 1));
         break;
       case Op::backward_weight:
         read(id, Resource::tape, key(k));
-        write(id, Resource::gradients, key_one(k));
+        write(id, Resource::gradients, gradient_key(task));
         break;
       case Op::update:
-        write(id, Resource::weights, key_one(k));
-        write(id, Resource::gradients, key_one(k));
-        if (task.has(keeps_old)) stashed_[key_one(k) | task.version] = id;
+        update(id, task);
         break;
       case Op::all_reduce:
-        for (Stage copy = k; copy.value < graph_.shape().stages;
-             copy = copy + graph_.shape().stages_a_copy()) {
-          const bool averages = graph_.local_updates() > 0;
-          write(id, averages ? Resource::weights : Resource::gradients, key_one(copy));
-        }
+        all_reduce(id, task);
         break;
       default:
         break;
     }
   }
 
-  bool takes_gradient(Stage k) const {
-    return !graph_.shape().is_last(k) &&
-           graph_.local_gradients().source == GradientSource::next_stage;
+  static std::int64_t stage_key(Stage k) { return std::int64_t{k.value} << 32; }
+  const Agreement& agreement() const { return graph_.learning().agreement; }
+  bool has_copies() const { return graph_.shape().copies > 1; }
+  bool is_served() const { return has_copies() && agreement().kind == Agreement::Kind::server; }
+  bool is_delayed() const { return has_copies() && agreement().kind == Agreement::Kind::delayed; }
+
+  /// Delayed copies keep the gradients of two batches apart.
+  std::int64_t gradient_key(const Task& task) const {
+    return stage_key(task.stage) | (is_delayed() ? batch_of(graph_, task) % 2 : 0);
   }
 
-  /// A version in the stash is written by nobody any more, but must have been put there.
+  void update(TaskId id, const Task& task) {
+    if (is_served()) {
+      const Stage server = graph_.shape().model_stage(task.stage);
+      write(id, Resource::server, stage_key(server));
+      stashed_[stage_key(server) | (task.version + 1)] = id;
+    }
+    if (is_delayed()) {
+      read(id, Resource::gradients, gradient_key(task));
+      const int batch = task.version;
+      const int pulled = batch < agreement().warm_up ? batch : batch - 1;
+      if (pulled >= 0 && agreement().pulls(pulled)) {
+        read(id, Resource::server, stage_key(task.stage) | pulled % 2);
+      }
+    } else {
+      write(id, Resource::gradients, gradient_key(task));
+    }
+    write(id, Resource::weights, stage_key(task.stage));
+    if (task.has(keeps_old)) stashed_[stage_key(task.stage) | task.version] = id;
+  }
+
+  void all_reduce(TaskId id, const Task& task) {
+    const bool averages = agreement().kind == Agreement::Kind::average;
+    for (Stage copy = task.stage; copy.value < graph_.shape().stages;
+         copy = copy + graph_.shape().stages_a_copy()) {
+      if (is_delayed()) {
+        const int parity = task.version % 2;
+        read(id, Resource::gradients, stage_key(copy) | parity);
+        if (agreement().pulls(task.version)) {
+          write(id, Resource::server, stage_key(copy) | parity);
+        }
+      } else {
+        write(id, averages ? Resource::weights : Resource::gradients, stage_key(copy));
+      }
+    }
+  }
+
+  bool takes_gradient(Stage k) const {
+    return !graph_.shape().is_last(k) &&
+           graph_.learning().local_gradients.source == GradientSource::next_stage;
+  }
+
+  /// A version in the stash, or sent by a server, is written by nobody any more, but must have been
+  /// put there.
   void read_weights(TaskId id, const Task& task) {
-    const auto stashed = stashed_.find((std::int64_t{task.stage.value} << 32) | task.version);
+    const Stage kept_by = is_served() ? graph_.shape().model_stage(task.stage) : task.stage;
+    const auto stashed = stashed_.find(stage_key(kept_by) | task.version);
     if (stashed == stashed_.end()) {
-      read(id, Resource::weights, std::int64_t{task.stage.value} << 32);
+      if (!is_served()) read(id, Resource::weights, stage_key(task.stage));
     } else {
       require_before(stashed->second, count_[stashed->second.value], id, Resource::weights);
     }
@@ -205,7 +250,7 @@ class Detector {
   std::vector<std::int32_t> last_use_;            ///< by task: the last that waits for it
   std::unordered_map<std::int32_t, std::int32_t> count_;
   std::unordered_map<std::int64_t, TaskId> stashed_;  ///< stage and version -> U that kept it
-  std::unordered_map<std::int64_t, History> history_[7];
+  std::unordered_map<std::int64_t, History> history_[8];
   std::vector<Violation> found_;
 };
 

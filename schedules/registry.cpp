@@ -35,6 +35,9 @@ const std::vector<Method>& methods() {
       chimera_method(),
       ssgd_method(),
       local_sgd_method(),
+      asgd_method(),
+      ssp_method(),
+      ssd_sgd_method(),
   };
   return all;
 }

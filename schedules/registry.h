@@ -59,6 +59,9 @@ struct Locks {
   bool forward = false, backward = false, update = false;
 };
 
+/// The key that names the pipeline in each replica of a data-parallel method.
+inline constexpr std::string_view inside_key = "inside";
+
 /// No limit on the stages of a rank.
 inline constexpr int many_chunks = 1 << 20;
 
@@ -83,6 +86,8 @@ struct Method {
   std::function<void(const Shape&, Options&)> resolve;
   std::function<Schedule(const Shape&, const Options&)> make;
   std::function<Promise(const Shape&, const Options&)> promise;
+  /// What replicas change in the promise of one, given the whole shape; empty for nothing.
+  std::function<void(const Shape& whole, const Options&, Promise&)> promise_of_replicas = {};
   /// The one shape that it has, as commands ask for it: of a schedule that was read from a file.
   std::optional<Shape> own_shape = {};
 };
@@ -101,6 +106,8 @@ class ScheduleSpec {
   static ScheduleSpec of(std::shared_ptr<const Method> method);
 
   const Method& method() const { return *method_; }
+  /// The method of the pipeline in each replica: another one where the key `inside` names it.
+  const Method& pipeline() const;
   /// The shape it really runs, from the one that was asked for, which says stages, chunks and
   /// micro-batches of one replica: 1 micro-batch for a method without micro-batches, and room for
   /// all copies and replicas of the model. An effective shape stays as it is.

@@ -16,14 +16,14 @@ namespace {
 Sources replicated_sources(const Schedule& one, const Shape& shape) {
   Sources all;
   const int m = one.shape().micro_batches;
-  for (const Stage k : up_to<Stage>(one.sources().empty() ? 0 : shape.stages)) {
+  for (const Stage k : up_to<Stage>(one.learning().sources.empty() ? 0 : shape.stages)) {
     const int replica = k.value / one.shape().stages;
     const auto numbered = [&](int i) {
       return MicroBatch{i / m * shape.micro_batches + replica * m + i % m};
     };
     std::vector<MicroBatch>& mine = all.emplace_back();
     for (const MicroBatch i : up_to<MicroBatch>(shape.all_micro_batches())) mine.push_back(i);
-    const std::vector<MicroBatch>& sources = one.sources()[k.value % one.shape().stages];
+    const std::vector<MicroBatch>& sources = one.learning().sources[k.value % one.shape().stages];
     for (int i = 0; i < static_cast<int>(sources.size()); ++i) {
       mine[numbered(i).value] = numbered(sources[i].value);
     }
@@ -42,14 +42,12 @@ Schedule replicated(Schedule one, int replicas) {
   shape.copies *= replicas;
   shape.replicas = replicas;
   Schedule all(one.specification(), shape);
-  all.scale_gradients(one.gradient_scale());
-  all.average_weights_every(one.local_updates());
-  // A sum over the replicas is the gradient of the whole batch; an average of weights is of each.
-  all.scale_losses(one.loss_scale() / (one.local_updates() > 0 ? 1 : replicas));
-  all.local_gradients(one.local_gradients());
-  all.take_from(replicated_sources(one, shape));
-  if (one.predicts_weights()) all.predict_weights();
-  if (one.may_leave_gradients_unapplied()) all.allow_unapplied_gradients();
+  all.learning() = one.learning();
+  all.learning().sources = replicated_sources(one, shape);
+  // A sum over the replicas is the gradient of the whole batch; else each works on a batch's mean.
+  const Agreement::Kind kind = one.learning().agreement.kind;
+  const bool sums = kind == Agreement::Kind::sum || kind == Agreement::Kind::delayed;
+  if (sums) all.learning().loss_scale /= replicas;
   for (int replica = 0; replica < replicas; ++replica) {
     for (const Stage k : up_to<Stage>(mine.stages)) {
       all.place(k + replica * mine.stages, one.rank_of(k) + replica * mine.ranks());

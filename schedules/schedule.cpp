@@ -98,7 +98,7 @@ Schedule::Schedule(std::string specification, Shape shape)
           specification_, shape.micro_batches);
   require(shape.batches >= 1, "{}: at least one batch is needed, not {}", specification_,
           shape.batches);
-  loss_scale_ = 1.0 / shape.micro_batches;
+  learning_.loss_scale = 1.0 / shape.micro_batches;
   for (const Stage k : up_to<Stage>(shape.stages)) {
     rank_of_stage_.push_back(Rank{k.value % shape.ranks()});
   }

@@ -92,24 +92,10 @@ class Schedule {
   /// The program of the rank that holds stage k.
   Program& of(Stage k) { return on(rank_of(k)); }
   void place(Stage k, Rank r) { rank_of_stage_[k.value] = r; }
-  /// Every stage but the last multiplies an arriving gradient by this (FDG's shrinking factor).
-  void scale_gradients(double beta) { gradient_scale_ = beta; }
-  /// With several copies of the model: each updates alone, and after every `updates` of them the
-  /// copies' weights are averaged. Otherwise their gradients are summed before every update.
-  void average_weights_every(int updates) { local_updates_ = updates; }
-
-  /// Backwards need no gradient of the next stage. With a synthesiser, pop_backward(k, i) is where
-  /// stage k learns from g_{k+1}(i).
-  void local_gradients(const LocalGradients& local) { local_ = local; }
-  /// F(k,i) takes the output of stage k-1 for another micro-batch: sources[k][i], one a stage and
-  /// micro-batch. Outputs may be taken several times or never.
-  void take_from(Sources sources) { sources_ = std::move(sources); }
-  /// F runs on weights predicted for the time of its own update, as momentum would move them.
-  void predict_weights() { predicts_ = true; }
-  /// The loss of each micro-batch counts with this weight, instead of 1/M: a batch's mean.
-  void scale_losses(double scale) { loss_scale_ = scale; }
-  /// The last gradients of a stage may stay without an update (ADL's incomplete group).
-  void allow_unapplied_gradients() { unapplied_gradients_ = true; }
+  /// What the method computes beyond its tasks. With local gradients that come from a synthesiser,
+  /// pop_backward(k, i) is where stage k learns from g_{k+1}(i).
+  Learning& learning() & { return learning_; }
+  const Learning& learning() const& { return learning_; }
 
   /// Adds the data edges F(k,i) <- F(k-1,i), B(k,i) <- F or R(k,i) and B(k+1,i), W(k,i) <- I(k,i),
   /// the order of each lane, barriers, phases and queue places; derives versions and flags.
@@ -120,27 +106,15 @@ class Schedule {
   std::vector<Violation> violations() const;
 
   const std::string& specification() const { return specification_; }
+  void rename(std::string specification) { specification_ = std::move(specification); }
   const std::vector<Program>& programs() const& { return programs_; }
-  double gradient_scale() const { return gradient_scale_; }
-  double loss_scale() const { return loss_scale_; }
-  const Sources& sources() const& { return sources_; }
-  bool predicts_weights() const { return predicts_; }
-  const LocalGradients& local_gradients() const& { return local_; }
-  bool may_leave_gradients_unapplied() const { return unapplied_gradients_; }
-  int local_updates() const { return local_updates_; }
 
  private:
   std::string specification_;
   Shape shape_;
   std::vector<Rank> rank_of_stage_;
   std::vector<Program> programs_;
-  double gradient_scale_ = 1.0;
-  LocalGradients local_;
-  Sources sources_;
-  bool predicts_ = false;
-  double loss_scale_ = 1.0;  ///< 1/M from the constructor on
-  bool unapplied_gradients_ = false;
-  int local_updates_ = 0;
+  Learning learning_;
 };
 
 }  // namespace unlatch

@@ -165,9 +165,16 @@ ScheduleSpec ScheduleSpec::of(std::shared_ptr<const Method> method) {
   return spec;
 }
 
+const Method& ScheduleSpec::pipeline() const {
+  for (const auto& [key, value] : given_) {
+    if (key == inside_key) return find_method(value);
+  }
+  return *method_;
+}
+
 Shape ScheduleSpec::effective(Shape shape) const {
   if (shape.copies > 1) return shape;
-  if (!method_->uses_micro_batches) shape.micro_batches = 1;
+  if (!pipeline().uses_micro_batches) shape.micro_batches = 1;
   shape.copies = method_->copies * shape.replicas;
   shape.stages *= shape.copies;
   shape.chunks *= method_->copies;
@@ -189,7 +196,7 @@ Options ScheduleSpec::options(const Shape& shape) const {
     }
   }
   const Shape mine = one_replica(effective(shape));
-  require_chunks(*method_, mine);
+  require_chunks(pipeline(), mine);
   if (method_->resolve) method_->resolve(mine, values);
   return values;
 }
@@ -207,6 +214,7 @@ Promise ScheduleSpec::promise(const Shape& shape) const {
     const std::vector<int> once = *list;
     for (int r = 1; r < whole.replicas; ++r) list->insert(list->end(), once.begin(), once.end());
   }
+  if (method_->promise_of_replicas) method_->promise_of_replicas(whole, options(whole), promise);
   return promise;
 }
 

@@ -32,5 +32,8 @@ Method dualpipe_method();
 Method chimera_method();
 Method ssgd_method();
 Method local_sgd_method();
+Method asgd_method();
+Method ssp_method();
+Method ssd_sgd_method();
 
 }  // namespace unlatch

@@ -26,7 +26,7 @@ struct Staggered {
 
   Schedule make(const Shape& shape) const {
     Schedule schedule(specification, shape);
-    if (accumulate > 1) schedule.allow_unapplied_gradients();
+    schedule.learning().leaves_gradients = accumulate > 1;
     for (const Stage k : up_to<Stage>(shape.stages)) {
       const int steps = lockstep ? iterations(shape) : local_steps(shape, k);
       for (int t = 0; t < steps; ++t) {

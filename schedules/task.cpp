@@ -30,6 +30,10 @@ std::string_view letter(Op op) {
       return "SEND_F";
     case Op::send_backward:
       return "SEND_B";
+    case Op::push_gradients:
+      return "PUSH";
+    case Op::pull_weights:
+      return "PULL";
     case Op::all_reduce:
       return "AR";
     case Op::barrier:
@@ -48,6 +52,10 @@ std::string_view name(Engine engine) {
       return "send_forward";
     case Engine::link_backward:
       return "send_backward";
+    case Engine::push:
+      return "push";
+    case Engine::pull:
+      return "pull";
     case Engine::all_reduce:
       return "all_reduce";
     case Engine::control:
@@ -62,7 +70,7 @@ std::string label(Op op, Stage stage, MicroBatch micro_batch) {
 
 std::string label(const Task& task) {
   if (task.op == Op::barrier) return fmt::format("BARRIER{}", task.step);
-  const bool update = task.op == Op::update || task.op == Op::all_reduce;
+  const bool update = task.op == Op::update || joins_copies(task.op);
   return fmt::format("{}{}{}", task.stage.value, letter(task.op),
                      update ? task.version : task.micro_batch.value);
 }

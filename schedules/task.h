@@ -23,7 +23,9 @@ enum class Op : std::uint8_t {
   pop_backward,     ///< takes g_{k+1}(i) from that queue (zero length, not drawn)
   send_forward,     ///< SEND_F: h_{k+1}(i) on the link to the rank of stage k+1
   send_backward,    ///< SEND_B: g_k(i) on the link to the rank of stage k-1
-  all_reduce,       ///< AR: sums the gradients of all copies of a stage, or averages their weights
+  push_gradients,   ///< PUSH: a copy's gradients on the link to the server
+  pull_weights,     ///< PULL: the server's weights on the link to a copy
+  all_reduce,       ///< AR: joins the copies of a stage (their gradients or weights, see Agreement)
   barrier,          ///< end of a lock-step iteration (zero length, not drawn)
 };
 
@@ -33,6 +35,8 @@ enum class Engine : std::uint8_t {
   recompute,      ///< second compute lane, for R beside F
   link_forward,   ///< activations towards the next stage's rank
   link_backward,  ///< gradients towards the previous stage's rank
+  push,           ///< gradients of a stage's copy towards its server
+  pull,           ///< weights of a stage's server towards its copy
   all_reduce,     ///< between the copies of a stage; on the rank of the first copy
   control,        ///< barriers
 };
@@ -72,7 +76,8 @@ static_assert(sizeof(Task) == 20);
 
 /// "F", "B", "I", "W", "R", "U", "SEND_F", .. as the contract writes them.
 std::string_view letter(Op op);
-/// "compute", "recompute", "send_forward", "send_backward", "control".
+/// "compute", "recompute", "send_forward", "send_backward", "push", "pull", "all_reduce",
+/// "control".
 std::string_view name(Engine engine);
 /// "2F0"; an update is "2U5" with the number of the update.
 std::string label(const Task& task);
@@ -88,6 +93,10 @@ constexpr bool is_hidden(Op op) {
   return (op >= Op::push_forward && op <= Op::pop_backward) || op == Op::barrier;
 }
 constexpr bool is_send(Op op) { return op == Op::send_forward || op == Op::send_backward; }
+/// What travels on a link between a copy of a stage and its server, or among all copies.
+constexpr bool joins_copies(Op op) {
+  return op == Op::push_gradients || op == Op::pull_weights || op == Op::all_reduce;
+}
 /// B, or the I that stands for it where backward is split.
 constexpr bool gives_input_gradient(Op op) {
   return op == Op::backward || op == Op::backward_input;

@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "schedules/server_links.h"
+
 namespace unlatch {
 namespace {
 
@@ -18,12 +20,7 @@ class TransferPass {
     find_barriers();
     find_sends();
     parts_.schedule = old_.schedule();
-    parts_.gradient_scale = old_.gradient_scale();
-    parts_.loss_scale = old_.loss_scale();
-    parts_.local_gradients = old_.local_gradients();
-    parts_.sources = old_.sources();
-    parts_.predicts_weights = old_.predicts_weights();
-    parts_.local_updates = old_.local_updates();
+    parts_.learning = old_.learning();
     parts_.shape = old_.shape();
     for (const Stage k : up_to<Stage>(old_.shape().stages)) {
       parts_.rank_of_stage.push_back(old_.rank_of(k));
@@ -167,7 +164,7 @@ class TransferPass {
 }  // namespace
 
 TaskGraph with_transfers(const TaskGraph& graph, const Links& links) {
-  return TransferPass(graph, links).run();
+  return with_server_links(TransferPass(graph, links).run(), links);
 }
 
 }  // namespace unlatch

@@ -7,15 +7,18 @@
 
 namespace unlatch {
 
-/// Which boundaries have a link that takes time; index k is between stages k and k+1.
+/// Which links take time.
 struct Links {
-  std::vector<bool> activation;
-  std::vector<bool> gradient;
+  std::vector<bool> activation;  ///< index k: between stages k and k+1
+  std::vector<bool> gradient;    ///< likewise
+  std::vector<bool> push = {};   ///< index k: from stage k to its server, where it has one
+  std::vector<bool> pull = {};   ///< back
 };
 
 /// Replaces each activation or gradient edge between ranks, on a boundary with such a link, by
 /// edge -> send task -> edge. One FIFO lane a direction and boundary, on the sender's rank. A
-/// barrier then also waits for the messages of its iteration.
+/// barrier then also waits for the messages of its iteration. Where copies of a model have a
+/// server, PUSH and PULL tasks are added in the same way.
 TaskGraph with_transfers(const TaskGraph& graph, const Links& links);
 
 }  // namespace unlatch

@@ -94,7 +94,12 @@ CostTable table_of(const StageTimes& times) {
     table.set(Op::backward_weight, k, times.backward_weight[k.value]);
     table.set(Op::recompute, k, times.recompute[k.value]);
     table.set(Op::update, k, times.update[k.value]);
-    if (!times.all_reduce.empty()) table.set(Op::all_reduce, k, times.all_reduce[k.value]);
+    const auto set_if_given = [&](Op op, const Times& given) {
+      if (!given.empty()) table.set(op, k, given[k.value]);
+    };
+    set_if_given(Op::all_reduce, times.all_reduce);
+    set_if_given(Op::push_gradients, times.push);
+    set_if_given(Op::pull_weights, times.pull);
     if (k.value + 1 < times.stages()) {  // boundary k: activations leave k, gradients leave k+1
       table.set(Op::send_forward, k, times.activation_transfer[k.value]);
       table.set(Op::send_backward, k + 1, times.gradient_transfer[k.value]);
@@ -128,6 +133,8 @@ StageTimes StageTimes::for_copies(int copies) const {
     append(times.recompute, recompute);
     append(times.update, update);
     append(times.all_reduce, all_reduce);
+    append(times.push, push);
+    append(times.pull, pull);
     append(times.overlap, overlap);
     // Nothing crosses from the last stage of a copy to the first of the next.
     for (auto [all, one] : {std::pair(&times.activation_transfer, &activation_transfer),
@@ -146,10 +153,13 @@ StageTimes stage_times(const CostSettings& settings, int stages) {
   fill_backward(settings, times);
   times.recompute =
       given_times("--recompute", settings.recompute, stages, "stage").value_or(times.forward);
-  times.update = given_times("--update", settings.update, stages, "stage")
-                     .value_or(Times(stages, nanoseconds{0}));
-  times.all_reduce = given_times("--all-reduce", settings.all_reduce, stages, "stage")
-                         .value_or(Times(stages, nanoseconds{0}));
+  const auto zero_unless = [stages](std::string_view flag, const CostSettings::Text& text) {
+    return given_times(flag, text, stages, "stage").value_or(Times(stages, nanoseconds{0}));
+  };
+  times.update = zero_unless("--update", settings.update);
+  times.all_reduce = zero_unless("--all-reduce", settings.all_reduce);
+  times.push = zero_unless("--push", settings.push);
+  times.pull = zero_unless("--pull", settings.pull);
   fill_transfers(settings, times);
   const auto weight = [](std::string_view setting, std::string_view text) {
     return parse_number(setting, text, 0, 1);
@@ -162,8 +172,13 @@ StageCosts::StageCosts(StageTimes times) : times_(std::move(times)), table_(tabl
 
 Links StageCosts::links() const {
   Links links;
-  for (const nanoseconds t : times_.activation_transfer) links.activation.push_back(t.count() != 0);
-  for (const nanoseconds t : times_.gradient_transfer) links.gradient.push_back(t.count() != 0);
+  const auto note = [](const std::vector<nanoseconds>& times, std::vector<bool>& takes_time) {
+    for (const nanoseconds t : times) takes_time.push_back(t.count() != 0);
+  };
+  note(times_.activation_transfer, links.activation);
+  note(times_.gradient_transfer, links.gradient);
+  note(times_.push, links.push);
+  note(times_.pull, links.pull);
   return links;
 }
 

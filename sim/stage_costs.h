@@ -14,7 +14,7 @@ namespace unlatch::sim {
 struct CostSettings {
   using Text = std::optional<std::string>;  ///< empty where the flag was not given
   Text forward{}, backward{}, input_grad{}, weight_grad{}, recompute{}, update{};
-  Text transfer{}, activation_transfer{}, gradient_transfer{}, all_reduce{};
+  Text transfer{}, activation_transfer{}, gradient_transfer{}, all_reduce{}, push{}, pull{};
   Text overlap{};
 };
 
@@ -24,6 +24,8 @@ struct StageTimes {
   std::vector<nanoseconds> activation_transfer, gradient_transfer;
   std::vector<double> overlap;               ///< W of the rank of each stage, 0..1
   std::vector<nanoseconds> all_reduce = {};  ///< of each stage's gradient or weights; empty: 0
+  std::vector<nanoseconds> push = {};        ///< of each stage's gradients to its server; empty: 0
+  std::vector<nanoseconds> pull = {};        ///< of its weights from there; empty: 0
 
   int stages() const { return static_cast<int>(forward.size()); }
   /// For a schedule that runs `parts` micro-batches in one piece: everything but the update, which
@@ -47,7 +49,7 @@ class StageCosts final : public CostModel {
   const CostTable* table() const override { return &table_; }
 
   const StageTimes& times() const& { return times_; }
-  /// Boundaries whose transfer takes time, for with_transfers().
+  /// Boundaries and servers whose transfer takes time, for with_transfers().
   Links links() const;
 
  private:

@@ -122,8 +122,38 @@ SteadyState mean_between(const std::vector<nanoseconds>& ends, int first, int la
   return steady;
 }
 
+bool is_served(const TaskGraph& graph) {
+  return graph.shape().copies > 1 && graph.learning().agreement.kind == Agreement::Kind::server;
+}
+
+/// The updates of a server before one of its copies has done all its batches.
+int updates_with_all_copies(const TaskGraph& graph) {
+  std::vector<int> last(graph.shape().stages, 0);
+  for (const Task& task : graph.tasks()) {
+    if (task.op == Op::update) last[task.stage.value] = task.version;
+  }
+  return *std::ranges::min_element(last);
+}
+
+/// How many batches each copy does while a server takes as many updates as there are copies.
+std::vector<double> shares_of_copies(const TaskGraph& graph) {
+  std::vector<double> shares(graph.shape().copies, 1.0);
+  const int updates = is_served(graph) ? updates_with_all_copies(graph) : 0;
+  if (updates == 0) return shares;
+  std::ranges::fill(shares, 0.0);
+  for (const Task& task : graph.tasks()) {
+    const bool counts = task.op == Op::update && task.version < updates;
+    if (counts && graph.shape().model_stage(task.stage) == Stage{0}) {
+      shares[graph.shape().copy_of(task.stage)] += static_cast<double>(shares.size()) / updates;
+    }
+  }
+  return shares;
+}
+
 int last_before_drain(const TaskGraph& graph, const Reach& reach) {
-  return std::max(0, graph.shape().batches - 1 - reach.ahead);
+  const int last = is_served(graph) ? updates_with_all_copies(graph) / graph.shape().copies
+                                    : graph.shape().batches;
+  return std::max(0, last - 1 - reach.ahead);
 }
 
 /// The exact period where the batches before the drain repeat, else the mean over their later half.
@@ -150,7 +180,8 @@ std::vector<nanoseconds> batch_ends(const TaskGraph& graph, const Timeline& time
   for (const TaskId id : graph.ids()) {
     const Task& task = graph.task(id);
     if (!is_compute(task.op)) continue;
-    const int batch = batch_of(graph, task);
+    const bool counts = task.op == Op::update && is_served(graph);
+    const int batch = counts ? task.version / graph.shape().copies : batch_of(graph, task);
     if (task.op == Op::update) {
       updates[batch] = std::max(updates[batch], timeline[id].end);
     } else if (task.op != Op::forward && task.op != Op::recompute) {
@@ -191,7 +222,7 @@ SteadyState mean_period(const TaskGraph& graph, const Timeline& timeline) {
 
 std::optional<double> BatchWork::speedup_over_bp(const SteadyState& steady) const {
   if (steady.batch_period_ns <= 0) return std::nullopt;
-  return static_cast<double>((compute + transfers).count()) / steady.batch_period_ns;
+  return static_cast<double>(bp.count()) / steady.batch_period_ns;
 }
 
 std::optional<double> BatchWork::utilization(const SteadyState& steady) const {
@@ -204,13 +235,20 @@ BatchWork batch_work(const TaskGraph& graph, const StageTimes& times,
   BatchWork work;
   work.ranks = graph.ranks();
   const int parts = graph.shape().micro_batches / graph.shape().copies;  // of each copy
+  const std::vector<double> shares = shares_of_copies(graph);
+  double all = 0;
+  double of_shares = 0;
   for (const Stage k : up_to<Stage>(times.stages())) {
     const auto both =
         static_cast<double>((times.forward[k.value] + times.backward[k.value]).count());
-    work.compute += nanoseconds(std::llround(parts * both * slow[graph.rank_of(k).value]));
+    const double mine = std::round(parts * both * slow[graph.rank_of(k).value]);
+    all += mine;
+    of_shares += mine * shares[graph.shape().copy_of(k)];
   }
+  work.compute = nanoseconds(std::llround(of_shares));
   for (const nanoseconds t : times.activation_transfer) work.transfers += parts * t;
   for (const nanoseconds t : times.gradient_transfer) work.transfers += parts * t;
+  work.bp = nanoseconds(std::llround(all)) + work.transfers;
   return work;
 }
 

@@ -32,16 +32,18 @@ SteadyState steady_state_of(const TaskGraph& graph, const Timeline& timeline);
 /// drain.
 SteadyState mean_period(const TaskGraph& graph, const Timeline& timeline);
 
-/// e(b): end of the last U of each batch over all stages, of its last B or W if it has no U.
+/// e(b): end of the last U of each batch over all stages, of its last B or W if it has no U. Where
+/// a server takes the updates of C copies one by one, batch b means the updates b C to b C + C - 1.
 std::vector<nanoseconds> batch_ends(const TaskGraph& graph, const Timeline& timeline);
 
 /// What the figures beside the period compare with.
 struct BatchWork {
-  nanoseconds compute{0};    ///< M sum (F + B) over the stages, slow ranks included
+  nanoseconds compute{0};    ///< M sum (F + B) over the stages, slow ranks and shares included
   nanoseconds transfers{0};  ///< M sum of all transfers
+  nanoseconds bp{0};  ///< time of a batch under BP on the same ranks, without random stragglers
   int ranks = 1;
 
-  /// Time of BP on the same ranks, without random stragglers, over the period (null for 0).
+  /// BP's time for a batch over the period (null for 0).
   std::optional<double> speedup_over_bp(const SteadyState& steady) const;
   /// Share of the ranks' time that F and B fill; recompute is no useful work (null for 0).
   std::optional<double> utilization(const SteadyState& steady) const;

@@ -144,7 +144,9 @@ void print_text(const std::vector<Workload>& workloads, const Table& table) {
   // Schedules of several stages a rank may differ in one of the two.
   const std::string stages =
       one_shape ? fmt::format("{} stages on {} ranks, ", shape.stages, shape.ranks()) : "";
-  print(fmt::format("{}{} micro-batches a batch, {} batches; best first\n\n{}", stages,
+  const std::string replicas =
+      shape.replicas > 1 ? fmt::format("{} replicas of ", shape.replicas) : "";
+  print(fmt::format("{}{}{} micro-batches a batch, {} batches; best first\n\n{}", replicas, stages,
                     shape.micro_batches, shape.batches, table.text()));
 }
 
@@ -156,6 +158,7 @@ int run(const Arguments& arguments) {
   for (const ScheduleSpec& spec : specs) {
     workloads.push_back(read_workload(arguments, spec, all_synchronous(specs)));
   }
+  note_missing_cores(workloads.front(), specs.front());
   std::vector<Entry> entries;
   for (const ScheduleSpec& spec : specs) {
     if (progress_is_shown()) say(fmt::format("simulating {}", spec.text()));

@@ -31,14 +31,14 @@ Shape read_chain_shape(const Arguments& arguments, const ScheduleSpec& spec,
   constexpr int usual_batches = 12, most = 10'000'000;
   const Shape usual = usual_shape(spec, static_cast<int>(weights), usual_batches);
   Shape shape;
-  read_stages(arguments, spec.method().chunks.usual, usual.stages, shape);
+  read_stages(arguments, spec.pipeline().chunks.usual, usual.stages, shape);
   if (arguments.has("stages") && static_cast<std::size_t>(shape.stages) > weights) {
     arguments.refuse("stages", *arguments.text("stages"),
                      fmt::format("must be in 1..{}, the number of weights", weights));
   }
   shape.replicas = arguments.whole("replicas", 1, 1, 1 << 10);
   shape.micro_batches = arguments.whole("microbatches", usual.micro_batches);
-  require(shape.micro_batches == 1 || spec.method().uses_micro_batches,
+  require(shape.micro_batches == 1 || spec.pipeline().uses_micro_batches,
           "--microbatches {}: {} runs a batch in one piece, and a piece of the scalar chain is one "
           "sample; leave --microbatches out",
           shape.micro_batches, spec.method().name);

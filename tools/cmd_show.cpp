@@ -6,6 +6,7 @@
 #include "tools/command.h"
 #include "tools/json_output.h"
 #include "tools/schedule_input.h"
+#include "tools/simulation.h"
 #include "tools/terminal.h"
 #include "tools/workload.h"
 #include "traces/draw.h"
@@ -43,9 +44,10 @@ int run(const Arguments& arguments) {
   const ScheduleSpec spec = asked_schedule(arguments);
   const Workload workload = read_workload(arguments, spec, spec.method().synchronous);
   const Shape shape = spec.effective(workload.shape);
-  const TaskGraph tasks = spec.make(workload.shape).build();
-  const sim::StageCosts costs(workload.costs_for(spec, tasks, 1).times);
-  const TaskGraph graph = with_transfers(tasks, costs.links());
+  Schedule schedule = spec.make(workload.shape);
+  const sim::StageCosts costs(workload.costs_for(spec, schedule.build(), 1).times);
+  order_in_time(schedule, costs, workload, 0);
+  const TaskGraph graph = with_transfers(schedule.build(), costs.links());
   const Timeline timeline = sim::run(graph, costs);
   const nanoseconds unit = common_unit(timeline);
   const std::string drawing = draw(graph, timeline, unit);

@@ -14,6 +14,7 @@ int run(const Arguments& arguments) {
   const int most_path = asked_path_length(arguments);
   arguments.require_outputs({"trace", "tasks"});
   const Workload workload = read_workload(arguments, spec, spec.method().synchronous);
+  note_missing_cores(workload, spec);
   const Simulation simulation = simulate(spec, workload);
   if (simulation.excess) {
     fail(

@@ -72,6 +72,13 @@ std::optional<Workload> profiled_workload(const Arguments& arguments, const Trai
   return workload;
 }
 
+/// A server takes the updates as they would come at the profile's times.
+void order_by_profile(const Workload& workload, const TrainingPlan& plan, const TaskGraph& in_turn,
+                      Schedule& schedule) {
+  const sim::StageCosts costs(workload.costs_for(plan.spec, in_turn, plan.shape.ranks()).times);
+  order_in_time(schedule, costs, workload, 0);
+}
+
 std::optional<Prediction> predict(const TrainingPlan& plan, const std::optional<Workload>& workload,
                                   const sim::SteadyState& measured) {
   if (!workload) return std::nullopt;
@@ -180,9 +187,12 @@ int run(const Arguments& arguments) {
   const int most_path = asked_path_length(arguments);
   const TrainingPlan plan = read_plan(arguments);
   require_writable(arguments);
-  const TaskGraph graph = plan.spec.make(plan.shape).build();
-  warn_of_too_many_threads(plan.threads, graph);
-  const auto workload = profiled_workload(arguments, plan, graph);
+  Schedule schedule = plan.spec.make(plan.shape);
+  const TaskGraph in_turn = schedule.build();
+  warn_of_too_many_threads(plan.threads, in_turn);
+  const auto workload = profiled_workload(arguments, plan, in_turn);
+  if (workload) order_by_profile(*workload, plan, in_turn, schedule);
+  const TaskGraph graph = schedule.build();
   const auto ranges = choose_partition(arguments, plan, graph, workload);
   const TrainingResult result = train(plan, graph, ranges);
   const MemorySizes sizes = memory_sizes_of(plan, ranges);

@@ -4,6 +4,7 @@
 
 #include "schedules/error.h"
 #include "sim/simulator.h"
+#include "sim/time_order.h"
 #include "sim/units.h"
 #include "tools/terminal.h"
 #include "traces/chrome_trace.h"
@@ -12,20 +13,28 @@
 namespace unlatch::tools {
 namespace {
 
-/// Run 0 first, then the others for their makespans alone.
-Timeline run_all(const TaskGraph& graph, const sim::StageCosts& costs, const Workload& workload,
-                 std::optional<sim::Distribution>& distribution) {
-  const auto costs_of = [&](int run) {
-    return sim::StragglerCosts(costs, graph, workload.slow, workload.straggler, workload.seed, run);
-  };
-  Timeline first = sim::run(graph, costs_of(0));
-  if (!workload.straggler.random()) return first;
-  std::vector<nanoseconds> makespans{makespan(first)};
+/// What one random run multiplies the costs by.
+sim::StragglerCosts costs_of_run(const sim::StageCosts& costs, const TaskGraph& graph,
+                                 const Workload& workload, int run) {
+  return {costs, graph, workload.slow, workload.straggler, workload.seed, run};
+}
+
+TaskGraph graph_of_run(Schedule schedule, const sim::StageCosts& costs, const Workload& workload,
+                       int run) {
+  order_in_time(schedule, costs, workload, run);
+  return with_transfers(schedule.build(), costs.links());
+}
+
+/// The makespans of all random runs, the first of which is known.
+sim::Distribution run_all(const Schedule& schedule, const Simulation& first,
+                          const sim::StageCosts& costs, const Workload& workload) {
+  std::vector<nanoseconds> makespans{makespan(first.timeline)};
   for (int run = 1; run < workload.runs; ++run) {
-    makespans.push_back(makespan(sim::run(graph, costs_of(run))));
+    const bool own_order = sim::awaits_order(schedule);
+    const TaskGraph graph = own_order ? graph_of_run(schedule, costs, workload, run) : first.graph;
+    makespans.push_back(makespan(sim::run(graph, costs_of_run(costs, graph, workload, run))));
   }
-  distribution = sim::distribution(std::move(makespans));
-  return first;
+  return sim::distribution(std::move(makespans));
 }
 
 std::optional<Excess> excess_of(const TaskGraph& graph, const std::vector<RankMemory>& memory,
@@ -60,7 +69,7 @@ sim::SteadyState steady_state_of(const ScheduleSpec& spec, const Workload& workl
       [&](int batches) {
         Shape shape = workload.shape;
         shape.batches = batches;
-        return with_transfers(spec.make(shape).build(), costs.links());
+        return graph_of_run(spec.make(shape), costs, workload, 0);
       },
       slowed);
 }
@@ -90,7 +99,25 @@ double busy_ranks(const ScheduleSpec& spec, const Workload& workload, const Task
   return alone.makespan.count() == 0 ? 1 : std::max(1.0, busy / to_ms(alone.makespan));
 }
 
+/// BP's time for a batch on the same hardware, one rank working at a time.
+nanoseconds time_of_bp(const Workload& workload, const sim::BatchWork& own) {
+  if (!workload.measured) return own.bp;
+  const ScheduleSpec bp = ScheduleSpec::parse("bp");
+  const TaskGraph graph = bp.make({.stages = workload.shape.stages}).build();
+  const sim::BatchWork work =
+      sim::batch_work(graph, workload.costs_for(bp, graph, 1).times, workload.slow);
+  return work.compute + work.transfers;
+}
+
 }  // namespace
+
+void order_in_time(Schedule& schedule, const sim::StageCosts& costs, const Workload& workload,
+                   int run) {
+  if (!sim::awaits_order(schedule)) return;
+  const TaskGraph unordered = sim::unordered_graph(schedule, costs.links());
+  schedule.learning().agreement.order =
+      sim::order_of_arrival(unordered, costs_of_run(costs, unordered, workload, run));
+}
 
 std::string Excess::text() const {
   return fmt::format("rank {} needs {} ({} bytes), the limit is {} ({} bytes); exceeded at {}",
@@ -105,7 +132,8 @@ std::int64_t Simulation::worst_peak_bytes() const {
 }
 
 Simulation simulate(const ScheduleSpec& spec, const Workload& workload) {
-  const TaskGraph tasks = spec.make(workload.shape).build();
+  const Schedule schedule = spec.make(workload.shape);
+  const TaskGraph tasks = schedule.build();
   const TaskCosts task_costs =
       workload.costs_for(spec, tasks, workload.measured ? busy_ranks(spec, workload, tasks) : 1);
   const sim::StageCosts costs(task_costs.times);
@@ -113,7 +141,7 @@ Simulation simulate(const ScheduleSpec& spec, const Workload& workload) {
   Simulation result{.spec = spec,
                     .shape = shape,
                     .options = spec.options(shape),
-                    .graph = with_transfers(tasks, costs.links()),
+                    .graph = graph_of_run(schedule, costs, workload, 0),
                     .timeline = {},
                     .metrics = {},
                     .memory = {},
@@ -122,12 +150,16 @@ Simulation simulate(const ScheduleSpec& spec, const Workload& workload) {
                     .distribution = {},
                     .partition = task_costs.partition,
                     .excess = {}};
-  result.timeline = run_all(result.graph, costs, workload, result.distribution);
+  result.timeline = sim::run(result.graph, costs_of_run(costs, result.graph, workload, 0));
+  if (workload.straggler.random()) {
+    result.distribution = run_all(schedule, result, costs, workload);
+  }
   result.metrics = metrics(result.graph, result.timeline, task_costs.sizes.input);
   complete_staleness(spec, shape, result.metrics.stages);
   result.memory = memory(result.graph, result.timeline, task_costs.sizes);
   result.steady = steady_state_of(spec, workload, costs, result);
   result.work = sim::batch_work(result.graph, costs.times(), workload.slow);
+  result.work.bp = time_of_bp(workload, result.work);
   if (workload.memory_limit) {
     result.excess = excess_of(result.graph, result.memory, *workload.memory_limit);
   }

@@ -39,6 +39,10 @@ struct Simulation {
   std::int64_t worst_peak_bytes() const;
 };
 
+/// Tells a schedule whose server has no order yet that of simulated time in random run `run`.
+void order_in_time(Schedule& schedule, const sim::StageCosts& costs, const Workload& workload,
+                   int run);
+
 Simulation simulate(const ScheduleSpec& spec, const Workload& workload);
 
 /// Writes what --trace and --tasks ask for.

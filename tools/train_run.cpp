@@ -140,7 +140,7 @@ TrainingPlan read_plan(const Arguments& arguments) {
                     .metrics_file = arguments.text("metrics")};
   Shape shape;
   const Shape usual = usual_shape(spec, usual_stages);
-  read_stages(arguments, spec.method().chunks.usual, usual.stages, shape);
+  read_stages(arguments, spec.pipeline().chunks.usual, usual.stages, shape);
   shape.micro_batches = arguments.whole("microbatches", usual.micro_batches);
   shape.drain = arguments.yes("drain", usual.drain);
   shape.replicas = arguments.whole("replicas", 1, 1, 1 << 10);

@@ -8,6 +8,7 @@
 #include "tools/machine.h"
 #include "tools/model_options.h"
 #include "tools/schedule_input.h"
+#include "tools/terminal.h"
 
 namespace unlatch::tools {
 namespace {
@@ -26,6 +27,8 @@ sim::CostSettings cost_settings(const Arguments& arguments) {
           .activation_transfer = arguments.text("activation-transfer"),
           .gradient_transfer = arguments.text("gradient-transfer"),
           .all_reduce = arguments.text("all-reduce"),
+          .push = arguments.text("push"),
+          .pull = arguments.text("pull"),
           .overlap = arguments.text("overlap")};
 }
 
@@ -179,7 +182,7 @@ Shape usual_shape(const ScheduleSpec& spec, int stages, int batches) {
 Shape read_shape(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous) {
   const Shape usual = usual_shape(spec, usual_stages, synchronous ? 1 : 64);
   Shape shape;
-  read_stages(arguments, spec.method().chunks.usual, usual.stages, shape);
+  read_stages(arguments, spec.pipeline().chunks.usual, usual.stages, shape);
   shape.micro_batches = arguments.whole("microbatches", usual.micro_batches);
   shape.batches = arguments.whole("batches", usual.batches);
   shape.drain = arguments.yes("drain", usual.drain);
@@ -228,6 +231,20 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
   return workload;
 }
 
+void note_missing_cores(const Workload& workload, const ScheduleSpec& spec) {
+  if (!workload.measured) return;
+  int measured = 0;
+  for (const exec::LayerProfile& profile : workload.measured->profile.profiles) {
+    measured = std::max(measured, profile.workers);
+  }
+  const int ranks = spec.effective(workload.shape).ranks();
+  if (ranks <= measured) return;
+  say(
+      fmt::format("note: {} ranks, but the profile was measured with at most {} workers at once; "
+                  "the times assume a core for every rank",
+                  ranks, measured));
+}
+
 void require_buildable(const Shape& shape, const ScheduleSpec& spec) {
   // F, B and a share of U; what a schedule adds (R, queue places, messages) comes on top.
   const auto tasks =
@@ -263,7 +280,7 @@ TaskCosts Workload::costs_for(const ScheduleSpec& spec, const TaskGraph& graph, 
   TaskCosts costs;
   if (measured) {
     costs = measured_costs(*measured, graph, busy);
-  } else if (spec.method().uses_micro_batches) {
+  } else if (spec.pipeline().uses_micro_batches) {
     costs = {times, sizes, {}};
   } else {
     costs = {times.in_one_piece(shape.micro_batches), sizes.in_one_piece(shape.micro_batches), {}};

@@ -73,6 +73,10 @@ Shape read_shape(const Arguments& arguments, const ScheduleSpec& spec, bool sync
 /// Reads and checks all of them, for one of the command's schedules.
 Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous);
 
+/// Says so when there are more ranks than were measured working at once: the predictions then assume
+/// a core for each of them.
+void note_missing_cores(const Workload& workload, const ScheduleSpec& spec);
+
 bool all_synchronous(const std::vector<ScheduleSpec>& specs);
 
 /// --profile, --batch-size, --partition and --overlap.

@@ -26,6 +26,8 @@ FlagGroup cost_flags() {
            {"activation-transfer", "T[,T...]", "Messages towards the loss (0)"},
            {"gradient-transfer", "T[,T...]", "Messages towards the input (0)"},
            {"all-reduce", "T[,T...]", "AR of a stage's gradients or weights over its copies (0)"},
+           {"push", "T[,T...]", "A copy's gradients of a stage to its server (0)"},
+           {"pull", "T[,T...]", "A stage's weights from its server to a copy (0)"},
            {"overlap", "W[,W...]", "How much of R hides beside F, from 0 to 1 (1)"},
            {"sends", "buffered", "How messages are sent (buffered)"},
            {"cluster", "FILE", "Hardware and network", Flag::Kind::later}}};

@@ -88,7 +88,7 @@ class IdleReader {
   nanoseconds time_on_link(const Wait& wait, const Gap& gap) const {
     if (wait.cause == Cause::none) return nanoseconds{0};
     const Op op = graph_.task(wait.from).op;
-    if (!is_send(op) && op != Op::all_reduce) return nanoseconds{0};
+    if (!is_send(op) && !joins_copies(op)) return nanoseconds{0};
     nanoseconds handed_over{0};
     for (const Edge edge : graph_.edges_into(wait.from)) {
       if (edge.kind() != EdgeKind::order) {

@@ -12,6 +12,7 @@
 
 #include "exec/numerics.h"
 #include "schedules/registry.h"
+#include "tests/exec/reference_chain.h"
 
 namespace unlatch::exec {
 namespace {
@@ -29,36 +30,7 @@ struct Rule {
   int fewest_stages = 1, most_stages = 5;
 };
 
-using Weights = std::vector<std::vector<double>>;  ///< by stage
-
-struct Gradient {
-  Weights of_weights;
-  double loss = 0;
-};
-
-/// Of 0.5 (h - y)^2 through tanh(w h), w in the forward and in the input-gradient path given apart.
-Gradient differentiate(const Weights& forward, const Weights& backward, double x, double y,
-                       const Rule& rule) {
-  Weights inputs = forward, outputs = forward;
-  double h = x;
-  for (std::size_t k = 0; k < forward.size(); ++k) {
-    for (std::size_t j = 0; j < forward[k].size(); ++j) {
-      inputs[k][j] = h;
-      h = outputs[k][j] = std::tanh(forward[k][j] * h);
-    }
-  }
-  Gradient result{forward, 0.5 * (h - y) * (h - y)};
-  double g = (h - y) * rule.loss_scale;
-  for (std::size_t k = forward.size(); k-- > 0;) {
-    if (k + 1 < forward.size()) g *= rule.shrink;
-    for (std::size_t j = forward[k].size(); j-- > 0;) {
-      const double slope = 1 - outputs[k][j] * outputs[k][j];
-      result.of_weights[k][j] = g * slope * inputs[k][j];
-      g = g * slope * backward[k][j];
-    }
-  }
-  return result;
-}
+using Weights = ChainWeights;
 
 struct Line {
   std::vector<Weights> history;     ///< after 0, 1, .. updates
@@ -99,8 +71,8 @@ Line straight_line(const Rule& rule, const ChainProblem& problem, const Weights&
   for (int n = 0; n < static_cast<int>(problem.x.size()); ++n) {
     const Weights forward = rule.predicts ? predicted(line, rule, n, momentum, problem.rate)
                                           : mixed(line, rule.forward_version, n);
-    const Gradient g = differentiate(forward, mixed(line, rule.backward_version, n), problem.x[n],
-                                     problem.y[n], rule);
+    const ChainGradient g = differentiate(forward, mixed(line, rule.backward_version, n),
+                                          problem.x[n], problem.y[n], rule.loss_scale, rule.shrink);
     line.losses.push_back(g.loss);
     const bool applies = (n + 1) % rule.group == 0;
     if (applies) line.history.push_back(line.history.back());
@@ -167,19 +139,6 @@ std::vector<Rule> rules() {
     }
   }
   return all;
-}
-
-/// Weights cut into stages of nearly equal size, larger first.
-Weights cut(const std::vector<double>& weights, int stages) {
-  Weights result;
-  auto next = weights.begin();
-  for (int k = 0; k < stages; ++k) {
-    const int size = static_cast<int>(weights.size()) / stages +
-                     (k < static_cast<int>(weights.size()) % stages ? 1 : 0);
-    result.emplace_back(next, next + size);
-    next += size;
-  }
-  return result;
 }
 
 void expect_the_line(const Rule& rule, int stages, int batches, double momentum, unsigned seed) {

@@ -34,12 +34,7 @@ void expect_same(const TaskGraph& a, const TaskGraph& b) {
   ASSERT_EQ(a.size(), b.size());
   EXPECT_EQ(a.shape(), b.shape());
   EXPECT_EQ(a.schedule(), b.schedule());
-  EXPECT_EQ(a.gradient_scale(), b.gradient_scale());
-  EXPECT_EQ(a.loss_scale(), b.loss_scale());
-  EXPECT_EQ(a.local_updates(), b.local_updates());
-  EXPECT_EQ(a.local_gradients(), b.local_gradients());
-  EXPECT_EQ(a.predicts_weights(), b.predicts_weights());
-  EXPECT_EQ(a.sources(), b.sources());
+  EXPECT_EQ(a.learning(), b.learning());
   EXPECT_TRUE(std::ranges::equal(a.lanes(), b.lanes()));
   EXPECT_TRUE(std::ranges::equal(a.tasks(), b.tasks()));
   for (const TaskId id : a.ids()) {

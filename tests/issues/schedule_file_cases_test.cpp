@@ -121,7 +121,7 @@ TEST(O05, ARingPlacementOfAVScheduleIsRefused) {
                     HasSubstr("7 (on 3, wanted on 0)")));
   // Without a placement in the file the one of the programs holds.
   text.erase(text.find("  \"placement\""),
-             text.find("  \"gradient_scale\"") - text.find("  \"placement\""));
+             text.find("  \"learning\"") - text.find("  \"placement\""));
   folder.write("none.json", text);
   EXPECT_EQ(folder.json("simulate --schedule file:none.json")["stages_detail"][7]["rank"], 0);
 }

@@ -24,6 +24,17 @@ std::string per_stage(int stages, const Value& value) {
 /// Values of one key worth trying; "" leaves it to its default.
 inline std::vector<std::string> values(const Key& key, int stages) {
   std::vector<std::string> result{""};
+  // What changes numbers only, not the graph.
+  for (const std::string_view name :
+       {"compensation", "lambda", "decay", "compression", "ratio", "momentum", "clip", "step",
+        "glu", "local_rate", "local_decay", "shrink", "synth_lr", "conditional"}) {
+    if (key.name == name) return result;
+  }
+  if (key.name == inside_key) return {"", "gpipe", "zb-h1"};
+  if (key.name == "bound") result.insert(result.end(), {"0", "2"});
+  if (key.name == "steps") result.push_back("2");
+  if (key.name == "delay") result.insert(result.end(), {"1", "2"});
+  if (key.name == "warmup") result.insert(result.end(), {"0", "3"});
   if (key.type == Key::Type::number) result.push_back("0.5");
   if (key.name == "delta") result.insert(result.end(), {"2", "3"});
   if (key.name == "buffer") result.push_back("3");

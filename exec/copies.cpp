@@ -1,0 +1,219 @@
+#include "exec/copies.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace unlatch::exec {
+namespace {
+
+using Kind = Agreement::Kind;
+
+template <class Real>
+class CopiesOf : public Copies {
+ public:
+  CopiesOf(const TaskGraph& graph, std::vector<StageState>& stages)
+      : graph_(graph), stages_(stages), copies_(stages.size()) {
+    for (std::size_t k = 0; k < stages.size(); ++k) start_copy(Stage{static_cast<int>(k)});
+    if (!has_server()) return;
+    for (const Stage k : up_to<Stage>(shape().stages_a_copy())) {
+      servers_.push_back({pool_.copy_of(stages[k.value].weights), {}});
+      servers_.back().compensator.emplace(agreement().compensation, parameters(k));
+    }
+    if (agreement().kind == Kind::server) find_readers();
+  }
+
+  bool has_server() const override { return agreement().has_server(); }
+  const Tensor& server_weights(Stage model_stage) const override {
+    return servers_[model_stage.value].weights;
+  }
+  const Tensor& sent(const Task& task) const override {
+    return copies_[task.stage.value].sent[task.version];
+  }
+
+  Tensor& gradient_of(Stage k, int batch) override {
+    if (agreement().kind != Kind::delayed) return stages_[k.value].gradient;
+    Slot& slot = copies_[k.value].slots[batch % 2];
+    if (std::exchange(slot.batch, batch) != batch) {
+      std::ranges::fill(slot.gradient.template as<Real>(), Real{0});
+    }
+    return slot.gradient;
+  }
+
+  void all_reduce(const Task& task, double rate) override {
+    switch (agreement().kind) {
+      case Kind::sum:
+        return sum_gradients(task);
+      case Kind::average:
+        return average_weights(task);
+      case Kind::delayed:
+        return update_server(task, rate);
+      case Kind::server:
+        return;  // its graphs hold no AR
+    }
+  }
+
+  void update(const Task& task, double rate) override {
+    StageState& stage = stages_[task.stage.value];
+    if (agreement().kind == Kind::server) return serve(task, rate);
+    if (agreement().kind == Kind::delayed) return step_alone(task, rate);
+    stage.module->update(stage.weights, stage.gradient, rate);
+  }
+
+ private:
+  /// delayed: of the batches of one parity.
+  struct Slot {
+    Tensor gradient;
+    int batch = -1;
+    Tensor pulled;  ///< the server's weights after that batch, where the copy pulls them
+  };
+  struct Copy {
+    Slot slots[2];
+    Tensor earlier;  ///< w_pre of the local step
+    int local_steps = 0;
+    std::vector<Tensor> sent;  ///< server: by version, while the copy reads it
+    std::optional<models::Compressor<Real>> compressor;
+  };
+  struct Server {
+    Tensor weights;
+    std::optional<models::Compensator<Real>> compensator;
+    std::vector<std::vector<Stage>> readers = {};  ///< by version: copies that it is sent to
+  };
+
+  const Shape& shape() const { return graph_.shape(); }
+  const Agreement& agreement() const { return graph_.learning().agreement; }
+  std::size_t parameters(Stage k) const {
+    return stages_[k.value].weights.template as<Real>().size();
+  }
+  Server& server_of(Stage k) { return servers_[shape().model_stage(k).value]; }
+
+  void start_copy(Stage k) {
+    StageState& stage = stages_[k.value];
+    Copy& copy = copies_[k.value];
+    if (agreement().kind == Kind::delayed) {
+      for (Slot& slot : copy.slots) slot.gradient = stage.module->zero_gradient();
+    }
+    if (agreement().compression.ratio < 1) {
+      copy.compressor.emplace(agreement().compression, parameters(k));
+    }
+  }
+
+  void find_readers() {
+    const int updates = shape().copies * shape().batches;
+    for (Copy& copy : copies_) copy.sent.resize(updates + 1);
+    for (Server& server : servers_) server.readers.resize(updates + 1);
+    for (const Task& task : graph_.tasks()) {
+      if (task.op != Op::forward) continue;
+      std::vector<Stage>& readers = server_of(task.stage).readers[task.version];
+      if (std::ranges::find(readers, task.stage) == readers.end()) readers.push_back(task.stage);
+    }
+    for (const Stage k : up_to<Stage>(shape().stages)) {
+      copies_[k.value].sent[0] = server_of(k).weights;
+    }
+  }
+
+  std::vector<Tensor*> all_copies(Stage model_stage, Tensor StageState::*part) {
+    std::vector<Tensor*> tensors;
+    for (int k = model_stage.value; k < shape().stages; k += shape().stages_a_copy()) {
+      tensors.push_back(&(stages_[k].*part));
+    }
+    return tensors;
+  }
+
+  void sum_gradients(const Task& task) {
+    for (int k = task.stage.value; k < shape().stages; k += shape().stages_a_copy()) {
+      auto& compressor = copies_[k].compressor;
+      if (compressor) {
+        compressor->compress(stages_[k].gradient.template as<Real>(), task.version);
+      }
+    }
+    const auto gradients = all_copies(task.stage, &StageState::gradient);
+    all_reduce_as<Real>(gradients, 1.0);
+  }
+
+  void average_weights(const Task& task) {
+    const auto weights = all_copies(task.stage, &StageState::weights);
+    all_reduce_as<Real>(weights, 1.0 / shape().copies);
+  }
+
+  /// One copy's gradient steps the server's weights, which go to the copies that read them next.
+  void serve(const Task& task, double rate) {
+    StageState& stage = stages_[task.stage.value];
+    Server& server = server_of(task.stage);
+    Copy& copy = copies_[task.stage.value];
+    Tensor& last_sent = copy.sent[stage.version];
+    if (agreement().compensation.lambda != 0) {
+      server.compensator->correct(stage.gradient.template as<Real>(),
+                                  server.weights.template as<Real>(),
+                                  last_sent.template as<Real>());
+    }
+    last_sent = {};
+    step_server(task, stage.gradient, rate);
+    const int version = task.version + 1;
+    for (const Stage reader : server.readers[version]) {
+      copies_[reader.value].sent[version] = server.weights;
+    }
+  }
+
+  /// Those who were sent the weights of before keep them: the step is taken on a copy.
+  void step_server(const Task& task, Tensor& gradient, double rate) {
+    Server& server = server_of(task.stage);
+    server.weights = pool_.copy_of(server.weights);
+    StageModule& module = *stages_[shape().model_stage(task.stage).value].module;
+    module.update(server.weights, gradient, rate);
+  }
+
+  /// The sum of all copies' gradients of a batch steps the server's weights.
+  void update_server(const Task& task, double rate) {
+    const int batch = task.version;
+    Tensor sum = pool_.copy_of(copies_[task.stage.value].slots[batch % 2].gradient);
+    for (int k = task.stage.value + shape().stages_a_copy(); k < shape().stages;
+         k += shape().stages_a_copy()) {
+      const auto more = copies_[k].slots[batch % 2].gradient.template as<Real>();
+      std::ranges::transform(sum.template as<Real>(), more, sum.template as<Real>().begin(),
+                             std::plus<>());
+    }
+    step_server(task, sum, rate);
+    if (!agreement().pulls(batch)) return;
+    for (int k = task.stage.value; k < shape().stages; k += shape().stages_a_copy()) {
+      copies_[k].slots[batch % 2].pulled = server_of(task.stage).weights;
+    }
+  }
+
+  /// Warm-up: the server's weights. Then the local step, from weights pulled since the last one.
+  void step_alone(const Task& task, double rate) {
+    const int batch = task.version;
+    StageState& stage = stages_[task.stage.value];
+    Copy& copy = copies_[task.stage.value];
+    const auto take = [&](Slot& slot) {
+      if (!slot.pulled.empty()) stage.weights = pool_.copy_of(std::exchange(slot.pulled, {}));
+    };
+    if (batch < agreement().warm_up) return take(copy.slots[batch % 2]);
+    take(copy.slots[(batch + 1) % 2]);
+    if (copy.local_steps++ % agreement().period == 0) {
+      copy.earlier = pool_.copy_of(stage.weights);
+    }
+    const LocalStep& step = agreement().local_step;
+    models::local_step<Real>(
+        step, stage.weights.template as<Real>(), copy.slots[batch % 2].gradient.template as<Real>(),
+        copy.earlier.template as<Real>(), rate * (step.rate > 0 ? step.rate : shape().copies));
+  }
+
+  const TaskGraph& graph_;
+  std::vector<StageState>& stages_;
+  std::vector<Copy> copies_;     ///< by stage
+  std::vector<Server> servers_;  ///< by stage of the model
+  BufferPool pool_;
+};
+
+}  // namespace
+
+std::unique_ptr<Copies> make_copies(const TaskGraph& graph, std::vector<StageState>& stages) {
+  if (graph.shape().copies == 1) return nullptr;
+  if (stages.front().module->number() == StageModule::Number::float64) {
+    return std::make_unique<CopiesOf<double>>(graph, stages);
+  }
+  return std::make_unique<CopiesOf<float>>(graph, stages);
+}
+
+}  // namespace unlatch::exec
