@@ -42,6 +42,17 @@ double most_held(const Program& program, double share) {
   return most;
 }
 
+std::string message(const std::string& spec) {
+  try {
+    const ScheduleSpec parsed = ScheduleSpec::parse(spec);
+    const int chunks = parsed.method().chunks.usual;
+    parsed.options({.stages = chunks, .chunks = chunks});
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
 struct Example {
   const char* name;
   const char* spec;
@@ -76,6 +87,31 @@ INSTANTIATE_TEST_SUITE_P(Searched, SearchedExample,
                                                      "3F0,3I0,3F1,3I1,3F2,3I2,3F3,3I3,3F4,3I4,3F5,"
                                                      "3I5,3F6,3I6,3F7,3I7,3W0,3W1,3W2,3W3,3W4,"
                                                      "3W5,3W6,3W7",
+                                                 }},
+                                         Example{"ZeroBubbleV",
+                                                 "zb-v:order=search",
+                                                 2,
+                                                 {
+                                                     "0F0,0F1,0F2,0F3,0F4,0F5,0F6,7F0,7I0,7W0,7F1,"
+                                                     "7I1,7W1,7F2,7I2,7W2,7F3,7I3,7W3,0F7,0I0,0W0,"
+                                                     "7F4,7I4,7W4,0I1,0W1,7F5,7I5,7W5,0I2,0W2,7F6,"
+                                                     "7I6,7W6,0I3,0W3,7F7,7I7,0I4,7W7,0I5,0W4,0I6,"
+                                                     "0W5,0I7,0W6,0W7",
+                                                     "1F0,1F1,1F2,1F3,1F4,6F0,1F5,6F1,6I0,6W0,6F2,"
+                                                     "6I1,6W1,6F3,6I2,6W2,1F6,1I0,1W0,6F4,6I3,6W3,"
+                                                     "1F7,1I1,1W1,6F5,6I4,6W4,1I2,1W2,6F6,6I5,6W5,"
+                                                     "1I3,1W3,6F7,6I6,1I4,6I7,1I5,6W6,1I6,1W4,1I7,"
+                                                     "6W7,1W5,1W6,1W7",
+                                                     "2F0,2F1,2F2,5F0,2F3,5F1,2F4,5F2,5I0,5W0,5F3,"
+                                                     "5I1,5W1,2F5,2I0,2W0,5F4,5I2,5W2,2F6,2I1,2W1,"
+                                                     "5F5,5I3,5W3,2F7,2I2,2W2,5F6,5I4,5W4,2I3,2W3,"
+                                                     "5F7,5I5,2I4,5I6,2I5,5I7,2I6,5W5,2I7,2W4,5W6,"
+                                                     "2W5,5W7,2W6,2W7",
+                                                     "3F0,4F0,3F1,4F1,3F2,4F2,3F3,4F3,4I0,4W0,3F4,"
+                                                     "3I0,3W0,4F4,4I1,4W1,3F5,3I1,3W1,4F5,4I2,4W2,"
+                                                     "3F6,3I2,3W2,4F6,4I3,4W3,3F7,3I3,3W3,4F7,4I4,"
+                                                     "3I4,4I5,3I5,4I6,3I6,4I7,3I7,4W4,3W4,4W5,3W5,"
+                                                     "4W6,3W6,4W7,3W7",
                                                  }},
                                          Example{"VHalf",
                                                  "v-half",
@@ -163,19 +199,40 @@ TEST(ZeroBubbleAuto, RunsOneForwardOneBackwardsWarmUpWithinItsMemory) {
 }
 
 TEST(ZeroBubbleAuto, SaysWhatItsKeysMayBe) {
-  const auto message = [](const char* spec) -> std::string {
-    try {
-      ScheduleSpec::parse(spec).options({});
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
-  };
   EXPECT_THAT(message("zb-auto:times=1/2"), HasSubstr("three whole numbers above 0"));
   EXPECT_THAT(message("zb-auto:times=1/0/1"), HasSubstr("not 1/0/1"));
   EXPECT_THAT(message("zb-auto:comm=-1"), HasSubstr("0 or more, not -1"));
   EXPECT_THAT(message("zb-auto:memory=1.5"), HasSubstr("0 to 1, not 1.5"));
   EXPECT_THAT(message("zb-auto:limit=3"), HasSubstr("limit='3' is not a value"));
+}
+
+TEST(ZeroBubbleV, KeepsItsMemoryLimitWhateverTheSearchAssumes) {
+  for (const std::string times :
+       {"1/1/1", "2/1/1", "1/2/1", "1/1/3", "3/1/1", "5/4/1", "1/3/2", "1/1/20", "20/1/1"}) {
+    for (const double comm : {0.0, 0.5, 3.0, 100.0}) {
+      const std::string spec = fmt::format("zb-v:order=search,times={},comm={}", times, comm);
+      for (int ranks = 1; ranks <= 7; ++ranks) {
+        for (const int m : {1, 2, 3, 4, 5, 8, 13}) {
+          SCOPED_TRACE(fmt::format("{} P={} M={}", spec, ranks, m));
+          const Schedule schedule = schedule_of(spec, ranks, 2, m);
+          EXPECT_TRUE(schedule.violations().empty());
+          for (const Program& program : schedule.programs()) {
+            EXPECT_LE(most_held(program, 1), 2 * ranks);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ZeroBubbleV, SaysWhatItsKeysMayBe) {
+  EXPECT_THAT(message("zb-v:order=found"), HasSubstr("order='found' is not a value"));
+  EXPECT_THAT(message("zb-v:order=search,times=1/2"), HasSubstr("three whole numbers above 0"));
+  EXPECT_THAT(message("zb-v:order=search,times=1/0/1"), HasSubstr("not 1/0/1"));
+  EXPECT_THAT(message("zb-v:order=search,comm=-1"), HasSubstr("0 or more, not -1"));
+  EXPECT_THAT(message("zb-v:times=3/2/1"), HasSubstr("times=3/2/1 and comm=0 need order=search"));
+  EXPECT_THAT(message("zb-v:comm=2"), HasSubstr("times=1/1/1 and comm=2 need order=search"));
+  EXPECT_EQ(message("zb-v:order=search,times=3/2/1,comm=2"), "no error");
 }
 
 TEST(VSchedules, HoldAtMostTheirTapesForEveryShape) {

@@ -1,7 +1,8 @@
-// Numbers of the schedules that a search finds: rates of the zero-bubble paper's inputs for ZB-1p
-// and ZB-2p, idle time and memory of V-Half and V-Min.
+// Numbers of the schedules that a search finds: rates of the zero-bubble paper's inputs for ZB-1p,
+// ZB-2p and ZB-V, idle time and memory of V-Half and V-Min.
 #include <gmock/gmock.h>
 
+#include "schedules/zb_v_search.h"
 #include "tests/sim/modern_support.h"
 
 namespace unlatch::sim {
@@ -64,6 +65,73 @@ TEST(SearchedValues, OfZeroBubbleAutoAreThoseOfTheWorkedExample) {
 TEST(SearchedValues, WithinOneTapeARankTheBubbleIsThatOfZbH1) {
   for (const auto& [ranks, m] : {std::pair(4, 8), {8, 24}, {16, 64}}) {
     EXPECT_EQ(Batch("zb-auto", ranks, m).idle(), Batch("zb-h1", ranks, m).idle());
+  }
+}
+
+/// ZB-V in the order that is found for these times of a stage.
+Batch searched_v(int ranks, int micro_batches, const Ticks& ticks) {
+  return Batch(fmt::format("zb-v:order=search,times={}/{}/{},comm={}", ticks.forward,
+                           ticks.input_grad, ticks.weight_grad, ticks.message),
+               ranks, micro_batches, 2, ticks);
+}
+
+TEST(SearchedRates, OfZbVAreThoseOfTheSecondSetWithinTheMemoryLimit) {
+  struct Row {
+    int ranks, micro_batches;
+    Ticks ticks;  ///< microseconds, of half a rank's share
+    double rate;
+  };
+  const std::vector<Row> table{
+      {16, 48, {14407, 14380, 9676, 1610}, 0.0697},  {16, 64, {14412, 14393, 9688, 1621}, 0.0533},
+      {16, 128, {14316, 14306, 9639, 1619}, 0.0274}, {32, 96, {9458, 9748, 7288, 879}, 0.0593},
+      {32, 128, {9469, 9744, 7306, 892}, 0.0451},    {32, 256, {9447, 9644, 7193, 887}, 0.0236},
+  };
+  for (const Row& row : table) {
+    SCOPED_TRACE(fmt::format("P={} M={}", row.ranks, row.micro_batches));
+    const Batch batch = searched_v(row.ranks, row.micro_batches, row.ticks);
+    EXPECT_THAT(batch.rate(), DoubleNear(row.rate, 0.5e-4));
+    EXPECT_EQ(batch.most_tapes(), 2 * row.ranks);
+  }
+}
+
+TEST(SearchedValues, OfZbVAreThoseOfTheWorkedExample) {
+  const Batch batch("zb-v:order=search", 4, 8, 2);
+  EXPECT_EQ(batch.makespan(), 25.5 * 2);
+  EXPECT_EQ(batch.longest_span(), 24 * 2);
+  EXPECT_THAT(batch.tapes(), testing::Each(4 * 2));
+}
+
+/// A fit to the search itself, beyond the table: no idle time from 2P-1 micro-batches on, as in the
+/// fixed order.
+TEST(SearchedValues, OfZbVAtEqualTimesIdleOnlyForWantOfMicroBatches) {
+  for (int ranks = 1; ranks <= 12; ++ranks) {
+    for (int m = 1; m <= 2 * ranks + 3; ++m) {
+      const Batch batch("zb-v:order=search", ranks, m, 2);
+      EXPECT_EQ(batch.idle(), std::max({0, 2 * ranks - 1 - m, 4 * (ranks - m) - 1}))
+          << "P=" << ranks << " M=" << m;
+    }
+  }
+}
+
+TEST(SearchedValues, OfZbVIdleForTheTimeThatTheSearchExpects) {
+  for (const Ticks& t : {Ticks{10, 12, 8, 0}, Ticks{10, 10, 5, 3}, Ticks{3, 2, 1, 2},
+                         Ticks{7, 9, 13, 4}, Ticks{20, 5, 9, 5}}) {
+    for (const int ranks : {1, 2, 3, 4, 5, 8}) {
+      for (const int m : {1, 2, 4, 7, 8, 16}) {
+        const VCosts costs{static_cast<double>(t.forward), static_cast<double>(t.input_grad),
+                           static_cast<double>(t.weight_grad), static_cast<double>(t.message)};
+        EXPECT_EQ(searched_v(ranks, m, t).idle(), search_v(ranks, m, costs).most_idle())
+            << fmt::format("P={} M={} F={} I={} W={}", ranks, m, t.forward, t.input_grad,
+                           t.weight_grad);
+      }
+    }
+  }
+}
+
+TEST(SearchedValues, OfZbVIdleLessThanTheFixedOrderWhereTimesAreUnequal) {
+  const Ticks longer_input{10, 12, 8}, half_weight{10, 10, 5};
+  for (const Ticks& t : {longer_input, half_weight}) {
+    EXPECT_LT(searched_v(4, 8, t).idle(), Batch("zb-v", 4, 8, 2, t).idle()) << t.weight_grad;
   }
 }
 
