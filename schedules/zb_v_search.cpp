@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace unlatch {
 namespace {
