@@ -95,6 +95,9 @@ sim::StageTimes uneven_times(int stages, bool transfers, double overlap) {
     times.recompute.push_back(milliseconds(2 + k % 4));
     times.update.push_back(milliseconds(k % 2));
     times.overlap.push_back(overlap);
+    times.all_reduce.push_back(milliseconds(transfers ? 1 + k % 2 : 0));
+    times.push.push_back(milliseconds(transfers ? 2 : 0));
+    times.pull.push_back(milliseconds(transfers ? 1 + k % 2 : 0));
     if (k + 1 == stages) break;
     times.activation_transfer.push_back(milliseconds(transfers ? 1 + k % 3 : 0));
     times.gradient_transfer.push_back(milliseconds(transfers ? 4 - k % 3 : 0));

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -175,6 +176,27 @@ TEST(Readme, HoldsWhatTheProgramPrints) {
     const std::string printed = output_of(fmt::format("{} {}", UNLATCH_PROGRAM, arguments));
     ASSERT_FALSE(printed.empty());
     EXPECT_NE(readme.find(printed), std::string::npos) << "unlatch " << arguments;
+  }
+}
+
+TEST(Readme, HoldsAnExampleThatCompilesAndTrainsLikeBackPropagation) {
+  const std::filesystem::path source(UNLATCH_SOURCE_DIR);
+  std::ifstream file(source / "README.md"), example(source / "examples/pairs.cpp");
+  const std::string readme{std::istreambuf_iterator<char>(file), {}};
+  const std::string code{std::istreambuf_iterator<char>(example), {}};
+  EXPECT_NE(readme.find(fmt::format("```cpp\n{}```", code)), std::string::npos);
+
+  std::istringstream printed(output_of(UNLATCH_EXAMPLE));
+  std::string line;
+  ASSERT_TRUE(std::getline(printed, line));
+  EXPECT_NE(readme.find(fmt::format("```\n{}\n```", line)), std::string::npos) << line;
+  while (std::getline(printed, line) && line.starts_with("rank")) continue;
+  std::istringstream numerics(output_of(fmt::format(
+      "{} numerics --schedule gpipe --microbatches 4 --batches 1 --weights 0.9,-0.8,1.1 --json",
+      UNLATCH_PROGRAM)));
+  const auto expected = nlohmann::json::parse(numerics)["final"];
+  for (int k = 0; k < 3; ++k, std::getline(printed, line)) {
+    EXPECT_NEAR(std::stod(line), expected[k].get<double>(), 1e-11);
   }
 }
 

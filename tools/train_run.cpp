@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <map>
+#include <mutex>
 
 #include "exec/cpu_backend.h"
 #include "exec/data_feed.h"
@@ -28,7 +30,8 @@ void require_finite(double loss, std::string_view what) {
                              std::isnan(loss) ? "not a number" : "infinite"));
 }
 
-/// Collects the losses of the micro-batches into one line a batch. Called by one worker at a time.
+/// Collects the losses of the micro-batches into one line a batch, in the order of the batches.
+/// Replicas call it at the same time and may be batches apart.
 class Journal {
  public:
   explicit Journal(const TrainingPlan& plan) : plan_(plan) {
@@ -36,16 +39,20 @@ class Journal {
   }
 
   void add(MicroBatch i, const exec::Loss& loss) {
+    const std::lock_guard lock(mutex_);
     const int batch = i.value / plan_.shape.micro_batches;
     require_finite(loss.loss, fmt::format("the loss of batch {}", batch));
-    loss_ += loss.loss * loss.samples;
-    correct_ += loss.correct;
-    samples_ += loss.samples;
-    if (++parts_ < plan_.shape.micro_batches) return;
-    last_loss_ = loss_ / samples_;
-    end_batch(batch);
-    loss_ = 0;
-    correct_ = samples_ = parts_ = 0;
+    Sum& sum = open_[batch];
+    sum.loss += loss.loss * loss.samples;
+    sum.correct += loss.correct;
+    sum.samples += loss.samples;
+    ++sum.parts;
+    while (!open_.empty() && open_.begin()->first == next_batch_ &&
+           open_.begin()->second.parts == plan_.shape.micro_batches) {
+      end_batch(open_.begin()->second);
+      open_.erase(open_.begin());
+      ++next_batch_;
+    }
   }
 
   void finish() {
@@ -58,13 +65,20 @@ class Journal {
   double last_loss() const { return last_loss_; }
 
  private:
-  void end_batch(int batch) {
-    const double accuracy = static_cast<double>(correct_) / samples_;
+  /// Over the micro-batches of one batch.
+  struct Sum {
+    double loss = 0;
+    int correct = 0, samples = 0, parts = 0;
+  };
+
+  void end_batch(const Sum& sum) {
+    last_loss_ = sum.loss / sum.samples;
+    const double accuracy = static_cast<double>(sum.correct) / sum.samples;
     const auto now = Clock::now();
     if (file_) {
-      const Json line{{"step", batch + 1},
-                      {"batch", batch},
-                      {"epoch", batch / plan_.batches_per_epoch},
+      const Json line{{"step", next_batch_ + 1},
+                      {"batch", next_batch_},
+                      {"epoch", next_batch_ / plan_.batches_per_epoch},
                       {"loss", last_loss_},
                       {"accuracy", accuracy},
                       {"time_ms", to_ms(std::chrono::duration_cast<nanoseconds>(now - begin_))},
@@ -74,8 +88,8 @@ class Journal {
     constexpr std::chrono::seconds between_remarks{2};
     if (!progress_is_shown() || now - said_ < between_remarks) return;
     said_ = now;
-    say(fmt::format("batch {} of {}: loss {:.4f}, accuracy {:.1f}%", batch + 1, plan_.shape.batches,
-                    last_loss_, accuracy * 100));
+    say(fmt::format("batch {} of {}: loss {:.4f}, accuracy {:.1f}%", next_batch_ + 1,
+                    plan_.shape.batches, last_loss_, accuracy * 100));
   }
 
   void write(const Json& line) {
@@ -88,11 +102,13 @@ class Journal {
   }
 
   const TrainingPlan& plan_;
+  std::mutex mutex_;
   std::optional<AtomicFile> file_;
   std::exception_ptr failed_write_;
   Clock::time_point begin_ = Clock::now(), said_ = begin_;
-  double loss_ = 0, last_loss_ = 0;
-  int correct_ = 0, samples_ = 0, parts_ = 0;
+  std::map<int, Sum> open_;  ///< batches that have begun and not been reported
+  int next_batch_ = 0;       ///< to report
+  double last_loss_ = 0;
 };
 
 /// --epochs or --steps as batches.
