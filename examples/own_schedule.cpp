@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "exec/numerics.h"
+#include "schedules/registry.h"
 #include "sim/simulator.h"
 #include "sim/stage_costs.h"
 #include "traces/draw.h"
