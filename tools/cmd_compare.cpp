@@ -158,13 +158,13 @@ int run(const Arguments& arguments) {
   for (const ScheduleSpec& spec : specs) {
     workloads.push_back(read_workload(arguments, spec, all_synchronous(specs)));
   }
-  note_missing_cores(workloads.front(), specs.front());
   std::vector<Entry> entries;
   for (const ScheduleSpec& spec : specs) {
     if (progress_is_shown()) say(fmt::format("simulating {}", spec.text()));
     const int place = static_cast<int>(entries.size()) + 1;
     entries.push_back(entry_of(simulate(spec, workloads[entries.size()]), wishes, place));
   }
+  note_missing_cores(workloads.front(), specs.front());
   rank(entries);
   Table table = empty_table();
   Json all = Json::array();

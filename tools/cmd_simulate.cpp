@@ -14,8 +14,8 @@ int run(const Arguments& arguments) {
   const int most_path = asked_path_length(arguments);
   arguments.require_outputs({"trace", "tasks"});
   const Workload workload = read_workload(arguments, spec, spec.method().synchronous);
-  note_missing_cores(workload, spec);
   const Simulation simulation = simulate(spec, workload);
+  note_missing_cores(workload, spec);
   if (simulation.excess) {
     fail(
         "{} does not fit the memory limit: {}; raise --memory-limit or choose another schedule, "

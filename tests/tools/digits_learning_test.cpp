@@ -16,10 +16,13 @@ struct LearningCase {
   std::string schedule;
   int stages;
   int micro_batches = 1;
+  int replicas = 1;
+  double rate = 0.2;
 };
 
 void PrintTo(const LearningCase& c, std::ostream* out) {
-  *out << fmt::format("{} --stages {} --microbatches {}", c.schedule, c.stages, c.micro_batches);
+  *out << fmt::format("{} --stages {} --microbatches {} --replicas {} --lr {}", c.schedule,
+                      c.stages, c.micro_batches, c.replicas, c.rate);
 }
 
 /// The methods that change the mathematics on two and on three stages, in their variants; of the
@@ -28,10 +31,25 @@ std::vector<LearningCase> cases() {
   std::vector<LearningCase> all;
   for (const char* schedule :
        {"bp", "gpipe", "gpipe:recompute=always", "1f1b", "ddg", "ddg:weights=in_place", "fr", "fdg",
-        "fdg:order=bf", "fdg:shrink=0.7", "dsp"}) {
+        "fdg:order=bf", "fdg:shrink=0.7", "dsp", "adl", "adl:reduce=sum", "pipedream",
+        "pipedream:weights=latest", "pipedream:weights=predicted", "pipedream-2bw"}) {
     const int parts = ScheduleSpec::parse(schedule).method().uses_micro_batches ? 4 : 1;
     for (const int stages : {2, 3}) all.push_back({schedule, stages, parts});
   }
+  for (const int stages : {2, 3}) {
+    all.push_back({.schedule = "pipedream:weights=vertical_sync", .stages = stages, .rate = 0.1});
+  }
+  // Two replicas of one and of two stages.
+  for (const char* schedule :
+       {"asgd", "asgd:compensation=constant", "asgd:inside=1f1b", "ssp:bound=0", "local-sgd",
+        "ssd-sgd:warmup=100", "ssd-sgd:warmup=100,glu=b,local_rate=1", "ssgd"}) {
+    const int parts = ScheduleSpec::parse(schedule).pipeline().uses_micro_batches ? 2 : 1;
+    for (const int stages : {1, 2}) all.push_back({schedule, stages, parts, 2});
+  }
+  all.push_back({.schedule = "ssgd:compression=topk,ratio=0.05,step=45,warmup=5",
+                 .stages = 2,
+                 .replicas = 2,
+                 .rate = 0.1});
   for (const Method& method : methods()) {
     const std::string name(method.name);
     const bool listed = std::ranges::any_of(all, [&](const LearningCase& c) {
@@ -54,13 +72,13 @@ std::vector<LearningCase> cases() {
 class DigitsLearning : public testing::TestWithParam<LearningCase> {};
 
 TEST_P(DigitsLearning, ReachesNinetySevenPercent) {
-  const auto& [schedule, stages, micro_batches] = GetParam();
+  const auto& [schedule, stages, micro_batches, replicas, rate] = GetParam();
   const Folder folder;
   const nlohmann::json result = folder.json(
-      fmt::format("train --schedule {} --stages {} --microbatches {} --model lenet --data digits"
-                  " --batch-size 32 --epochs 60 --lr 0.2 --lr-schedule linear --optimizer sgd"
-                  " --weight-decay 0.001",
-                  schedule, stages, micro_batches));
+      fmt::format("train --schedule {} --stages {} --microbatches {} --replicas {} --lr {}"
+                  " --model lenet --data digits --batch-size 32 --epochs 60 --lr-schedule linear"
+                  " --optimizer sgd --weight-decay 0.001",
+                  schedule, stages, micro_batches, replicas, rate));
   EXPECT_GE(result.at("test_accuracy").get<double>(), 0.97);
   EXPECT_EQ(result.at("test_samples").get<int>(), 359);
 }
