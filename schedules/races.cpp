@@ -1,3 +1,5 @@
+// One sweep with vector clocks. Everything is found by number, not by hashing: a million tasks take
+// a fraction of a second.
 #include "schedules/races.h"
 
 #include <fmt/format.h>
@@ -8,6 +10,8 @@
 namespace unlatch {
 namespace {
 
+/// Tapes, stored inputs, activations and gradients (error) are of a micro-batch, the others of a
+/// stage.
 enum class Resource : std::uint8_t {
   weights,
   gradients,
@@ -44,10 +48,17 @@ std::string_view name(Resource resource) {
 class Detector {
  public:
   Detector(const TaskGraph& graph, int limit)
-      : graph_(graph), limit_(limit), lanes_(graph.lanes().size()), clock_(lanes_) {
-    last_use_.assign(graph.size(), -1);
+      : graph_(graph),
+        limit_(limit),
+        lanes_(graph.lanes().size()),
+        clock_(lanes_, Clock(lanes_, 0)),
+        last_use_(graph.size(), -1),
+        slot_(graph.size(), -1),
+        count_(graph.size(), 0) {
     for (const TaskId id : graph.ids()) {
-      for (const Edge edge : graph.edges_into(id)) last_use_[edge.from().value] = id.value;
+      for (const Edge edge : graph.edges_into(id)) {
+        if (brings_news(edge, id)) last_use_[edge.from().value] = id.value;
+      }
     }
   }
 
@@ -63,31 +74,51 @@ class Detector {
 
  private:
   using Clock = std::vector<std::int32_t>;  ///< by lane: tasks known to be done, counted
+  static constexpr TaskId nobody{-1};
   struct History {
-    TaskId writer;
-    std::int32_t writer_count = 0;                         ///< 0: nobody yet
-    std::vector<std::pair<TaskId, std::int32_t>> readers;  ///< newest of each lane since the write
+    TaskId writer = nobody;
+    TaskId reader = nobody;  ///< newest of its lane since the write; other lanes: more_readers_
   };
+
+  bool same_lane(TaskId a, TaskId b) const { return graph_.task(a).lane == graph_.task(b).lane; }
+
+  /// A lane knows what it has run itself. R beside F is ordered behind what F waits for, which its
+  /// own edges repeat, not behind F.
+  bool brings_news(Edge edge, TaskId to) const {
+    return edge.kind() != EdgeKind::beside && !same_lane(edge.from(), to);
+  }
 
   /// The clock of a task is the maximum over what it waits for, and itself.
   void advance(TaskId id) {
     const int lane = graph_.task(id).lane;
     Clock& clock = clock_[lane];
-    clock.resize(lanes_, 0);
     for (const Edge edge : graph_.edges_into(id)) {
-      // R beside F is ordered behind what F waits for, which its own edges repeat, not behind F.
-      if (edge.kind() == EdgeKind::beside || edge.kind() == EdgeKind::order) continue;
-      const auto found = kept_.find(edge.from().value);
-      if (found == kept_.end()) continue;
-      for (std::size_t l = 0; l < lanes_; ++l) clock[l] = std::max(clock[l], found->second[l]);
+      if (!brings_news(edge, id)) continue;
+      const std::int32_t* const other = kept_clock(slot_[edge.from().value]);
+      for (std::size_t l = 0; l < lanes_; ++l) clock[l] = std::max(clock[l], other[l]);
     }
     count_[id.value] = ++clock[lane];
-    if (last_use_[id.value] >= 0) kept_.emplace(id.value, clock);
+    if (last_use_[id.value] >= 0) keep(id, clock);
   }
+
+  void keep(TaskId id, const Clock& clock) {
+    if (free_slots_.empty()) {
+      free_slots_.push_back(static_cast<std::int32_t>(kept_.size() / lanes_));
+      kept_.resize(kept_.size() + lanes_);
+    }
+    slot_[id.value] = free_slots_.back();
+    free_slots_.pop_back();
+    std::ranges::copy(clock, kept_clock(slot_[id.value]));
+  }
+
+  std::int32_t* kept_clock(std::int32_t slot) { return kept_.data() + slot * lanes_; }
 
   void release(TaskId id) {
     for (const Edge edge : graph_.edges_into(id)) {
-      if (last_use_[edge.from().value] == id.value) kept_.erase(edge.from().value);
+      std::int32_t& slot = slot_[edge.from().value];
+      if (last_use_[edge.from().value] != id.value || slot < 0) continue;
+      free_slots_.push_back(slot);
+      slot = -1;
     }
   }
 
@@ -197,37 +228,45 @@ class Detector {
     if (stashed == stashed_.end()) {
       if (!is_served()) read(id, Resource::weights, stage_key(task.stage));
     } else {
-      require_before(stashed->second, count_[stashed->second.value], id, Resource::weights);
+      require_before(stashed->second, id, Resource::weights);
     }
   }
 
   void read(TaskId id, Resource resource, std::int64_t key) {
     History& history = history_of(resource, key);
-    if (history.writer_count > 0)
-      require_before(history.writer, history.writer_count, id, resource);
-    for (auto& reader : history.readers) {
-      if (graph_.task(reader.first).lane == graph_.task(id).lane) {
-        reader = {id, count_[id.value]};
-        return;
-      }
+    if (history.writer != nobody) require_before(history.writer, id, resource);
+    if (history.reader == nobody || same_lane(history.reader, id)) {
+      history.reader = id;
+      return;
     }
-    history.readers.emplace_back(id, count_[id.value]);
+    std::vector<TaskId>& more = more_readers_[&history];
+    const auto mine =
+        std::ranges::find_if(more, [&](TaskId reader) { return same_lane(reader, id); });
+    if (mine == more.end()) {
+      more.push_back(id);
+    } else {
+      *mine = id;
+    }
   }
 
   void write(TaskId id, Resource resource, std::int64_t key) {
     History& history = history_of(resource, key);
-    if (history.writer_count > 0)
-      require_before(history.writer, history.writer_count, id, resource);
-    for (const auto& [reader, count] : history.readers) require_before(reader, count, id, resource);
-    history.readers.clear();
-    history.writer = id;
-    history.writer_count = count_[id.value];
+    if (history.writer != nobody) require_before(history.writer, id, resource);
+    if (history.reader != nobody) {
+      require_before(history.reader, id, resource);
+      const auto more = more_readers_.find(&history);
+      if (more != more_readers_.end()) {
+        for (const TaskId reader : more->second) require_before(reader, id, resource);
+        more_readers_.erase(more);
+      }
+    }
+    history = {.writer = id};
   }
 
-  void require_before(TaskId earlier, std::int32_t count, TaskId later, Resource resource) {
+  void require_before(TaskId earlier, TaskId later, Resource resource) {
     const Task& a = graph_.task(earlier);
     const Task& b = graph_.task(later);
-    if (clock_[b.lane][a.lane] >= count) return;
+    if (clock_[b.lane][a.lane] >= count_[earlier.value]) return;
     Violation violation{"race", {label(a), label(b)}, graph_.rank(b).value, -1, ""};
     violation.message = fmt::format(
         "race: {} and {} touch the {} of stage {} and nothing orders them (ranks {} and {}, lanes "
@@ -238,19 +277,34 @@ class Detector {
     found_.push_back(std::move(violation));
   }
 
+  /// Places of one stage: micro-batches, or the two batches whose gradients are kept apart.
+  std::size_t places(Resource resource) const {
+    const bool of_micro_batch = resource == Resource::tape || resource == Resource::input ||
+                                resource == Resource::activation || resource == Resource::error;
+    return of_micro_batch ? graph_.shape().all_micro_batches() : 2;
+  }
+
+  /// The key holds the stage in its upper half and the place in its lower half.
   History& history_of(Resource resource, std::int64_t key) {
-    return history_[static_cast<int>(resource)][key];
+    std::vector<History>& histories = history_[static_cast<int>(resource)];
+    const std::size_t a_stage = places(resource);
+    if (histories.empty()) histories.resize(a_stage * graph_.shape().stages);
+    return histories[static_cast<std::size_t>(key >> 32) * a_stage +
+                     static_cast<std::uint32_t>(key)];
   }
 
   const TaskGraph& graph_;
   const int limit_;
   const std::size_t lanes_;
-  std::vector<Clock> clock_;                      ///< of the newest task of each lane
-  std::unordered_map<std::int32_t, Clock> kept_;  ///< of tasks that others still wait for
-  std::vector<std::int32_t> last_use_;            ///< by task: the last that waits for it
-  std::unordered_map<std::int32_t, std::int32_t> count_;
+  std::vector<Clock> clock_;              ///< of the newest task of each lane
+  std::vector<std::int32_t> kept_;        ///< clocks of tasks that other lanes wait for
+  std::vector<std::int32_t> free_slots_;  ///< of kept_, in clocks
+  std::vector<std::int32_t> last_use_;    ///< by task: the last that waits for it
+  std::vector<std::int32_t> slot_;        ///< by task: where its clock is kept; -1: nowhere
+  std::vector<std::int32_t> count_;       ///< by task: its number on its lane, from 1
   std::unordered_map<std::int64_t, TaskId> stashed_;  ///< stage and version -> U that kept it
-  std::unordered_map<std::int64_t, History> history_[8];
+  std::vector<History> history_[8];                   ///< by resource; by stage and place
+  std::unordered_map<const History*, std::vector<TaskId>> more_readers_;
   std::vector<Violation> found_;
 };
 
