@@ -86,8 +86,13 @@ class OrderWriter {
         if (entries[j].ends_block) hand_over(schedule_.on(r), entries[j - 1]);
       }
     }
-    for (const Stage k : up_to<Stage>(shape_.stages))
-      schedule_.of(k).update(k, micro_batch(k, share() - 1));
+    // By stage of the model: ranks that reduce the same stages do so in the same order.
+    for (const Stage model_stage : up_to<Stage>(shape_.stages_a_copy())) {
+      for (int copy = 0; copy < shape_.copies; ++copy) {
+        const Stage k = model_stage + copy * shape_.stages_a_copy();
+        schedule_.of(k).update(k, micro_batch(k, share() - 1));
+      }
+    }
     for (const Rank r : up_to<Rank>(shape_.ranks())) schedule_.on(r).next_step();
   }
 
