@@ -1,6 +1,8 @@
 // A schedule file as a method: one shape, no keys, promises read off its graph.
 #include <algorithm>
 
+#include "files/first_replica.h"
+#include "files/repeat.h"
 #include "files/schedule_file.h"
 #include "schedules/error.h"
 #include "schedules/properties.h"
@@ -14,16 +16,29 @@ struct FileMethod {
   Method method;
 };
 
-/// The size as commands ask for it: stages and chunks of one copy of the model.
-Shape asked_form(Shape shape) {
-  shape.stages /= shape.copies;
-  shape.chunks /= shape.copies;
-  shape.copies = 1;
-  return shape;
+/// The size as commands ask for it: stages, chunks and micro-batches of one copy of the model, and
+/// how many replicas the file holds.
+Shape asked_form(Shape one_replica, int replicas) {
+  one_replica.stages /= one_replica.copies;
+  one_replica.chunks /= one_replica.copies;
+  one_replica.copies = 1;
+  one_replica.replicas = replicas;
+  return one_replica;
 }
 
-void require_own_shape(const ScheduleFile& file, bool synchronous, const Shape& shape) {
-  const Shape& own = file.shape();
+/// What the file says of one replica; the others do the same.
+Schedule schedule_of_one_replica(const ScheduleFile& file) {
+  const Shape& shape = file.shape();
+  std::optional<Schedule> one = first_replica(file.schedule(shape.batches));
+  require(one.has_value(),
+          "{} holds {} data-parallel replicas that do not do the same on ranks, stages and "
+          "micro-batches of their own; write the schedule of one and ask for --replicas {}",
+          file.path(), shape.replicas, shape.replicas);
+  return std::move(*one);
+}
+
+void require_own_shape(const ScheduleFile& file, const Shape& own, bool synchronous,
+                       const Shape& shape) {
   require(shape.stages == own.stages && shape.chunks == own.chunks &&
               shape.micro_batches == own.micro_batches,
           "{} holds {} stages on {} ranks with {} micro-batches a batch; {} stages on {} ranks "
@@ -49,14 +64,13 @@ Promise promise_of(const Properties& properties) {
 std::shared_ptr<const Method> method_of(std::shared_ptr<const ScheduleFile> file) {
   file->require_valid();
   const Shape& shape = file->shape();
-  require(shape.replicas == 1,
-          "{} holds {} data-parallel replicas; write the schedule of one and ask for --replicas {}",
-          file->path(), shape.replicas, shape.replicas);
-  const Properties own = properties(file->schedule(shape.batches).build());
+  const auto one = std::make_shared<const Schedule>(schedule_of_one_replica(*file));
+  const Shape mine = one->shape();
+  const Properties own = properties(one->build());
   const bool synchronous = std::ranges::all_of(own.forward_staleness, [](int s) { return s == 0; });
   auto holder = std::make_shared<FileMethod>();
   holder->name = fmt::format("file:{}", file->path());
-  const int chunks = shape.chunks / shape.copies;
+  const int chunks = mine.chunks / mine.copies;
   holder->method = {
       .name = holder->name,
       .title = "Schedule file",
@@ -65,15 +79,19 @@ std::shared_ptr<const Method> method_of(std::shared_ptr<const ScheduleFile> file
       .synchronous = synchronous,
       .uses_micro_batches = true,
       .chunks = {.usual = chunks, .least = chunks, .most = chunks},
-      .copies = shape.copies,
+      .copies = mine.copies,
       .staleness = "as in the file",
       .memory = "as in the file",
       .keys = {},
-      .resolve = [file, synchronous](const Shape& asked,
-                                     Options&) { require_own_shape(*file, synchronous, asked); },
-      .make = [file](const Shape& asked, const Options&) { return file->schedule(asked.batches); },
+      .resolve = [file, mine, synchronous](
+                     const Shape& asked,
+                     Options&) { require_own_shape(*file, mine, synchronous, asked); },
+      .make =
+          [one](const Shape& asked, const Options&) {
+            return asked.batches == one->shape().batches ? *one : repeated(*one, asked.batches);
+          },
       .promise = [own](const Shape&, const Options&) { return promise_of(own); },
-      .own_shape = asked_form(shape)};
+      .own_shape = asked_form(mine, shape.replicas)};
   return {holder, &holder->method};
 }
 

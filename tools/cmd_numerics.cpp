@@ -36,7 +36,7 @@ Shape read_chain_shape(const Arguments& arguments, const ScheduleSpec& spec,
     arguments.refuse("stages", *arguments.text("stages"),
                      fmt::format("must be in 1..{}, the number of weights", weights));
   }
-  shape.replicas = arguments.whole("replicas", 1, 1, 1 << 10);
+  shape.replicas = arguments.whole("replicas", usual.replicas, 1, 1 << 10);
   shape.micro_batches = arguments.whole("microbatches", usual.micro_batches);
   require(shape.micro_batches == 1 || spec.pipeline().uses_micro_batches,
           "--microbatches {}: {} runs a batch in one piece, and a piece of the scalar chain is one "

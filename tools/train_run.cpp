@@ -159,7 +159,7 @@ TrainingPlan read_plan(const Arguments& arguments) {
   read_stages(arguments, spec.pipeline().chunks.usual, usual.stages, shape);
   shape.micro_batches = arguments.whole("microbatches", usual.micro_batches);
   shape.drain = arguments.yes("drain", usual.drain);
-  shape.replicas = arguments.whole("replicas", 1, 1, 1 << 10);
+  shape.replicas = arguments.whole("replicas", usual.replicas, 1, 1 << 10);
   require_batch_fits(arguments, plan, spec.effective(shape).micro_batches);
   plan.batches_per_epoch = plan.data.train.samples() / plan.batch_size;
   shape.batches = asked_batches(arguments, plan.batches_per_epoch);

@@ -186,7 +186,7 @@ Shape read_shape(const Arguments& arguments, const ScheduleSpec& spec, bool sync
   shape.micro_batches = arguments.whole("microbatches", usual.micro_batches);
   shape.batches = arguments.whole("batches", usual.batches);
   shape.drain = arguments.yes("drain", usual.drain);
-  shape.replicas = arguments.whole("replicas", 1, 1, most_stages);
+  shape.replicas = arguments.whole("replicas", usual.replicas, 1, most_stages);
   const auto all = std::int64_t{shape.micro_batches} * shape.replicas * shape.batches;
   require(all < Edge::max_tasks,
           "--microbatches {} x --replicas {} x --batches {} = {} micro-batches; a run has at most "

@@ -176,6 +176,37 @@ TEST(ScheduleFiles, KeepSeveralBatchesOfAStaleSchedule) {
   EXPECT_THAT(other.err, HasSubstr("a.json holds 12 batches, 5 were asked for"));
 }
 
+TEST(ScheduleFiles, KeepDataParallelReplicas) {
+  const Folder folder;
+  ASSERT_EQ(folder.run("convert 1f1b a.json --ranks 2 --microbatches 3 --replicas 3").code, 0);
+  EXPECT_EQ(folder.run("check a.json").code, 0);
+  const std::string flags = " --batches 2 --transfer 0.5 --all-reduce 0.25";
+  json expected =
+      folder.json("simulate --schedule 1f1b --ranks 2 --microbatches 3 --replicas 3" + flags);
+  json found = folder.json("simulate --schedule file:a.json" + flags);
+  EXPECT_EQ(found["replicas"], 3);
+  found["schedule"] = "1f1b";
+  EXPECT_EQ(found, expected);
+  const std::string chain = "numerics --weights 0.9,-0.8 --batches 3 --schedule ";
+  EXPECT_EQ(folder.json(chain + "file:a.json")["final"],
+            folder.json(chain + "1f1b --microbatches 3 --replicas 3")["final"]);
+  EXPECT_EQ(folder.json("simulate --schedule file:a.json --replicas 2")["replicas"], 2);
+}
+
+TEST(ScheduleFiles, RefuseReplicasThatDiffer) {
+  const Folder folder;
+  ASSERT_EQ(folder.run("convert gpipe a.json --ranks 1 --microbatches 2 --replicas 2").code, 0);
+  std::string text = folder.read("a.json");
+  const std::string order = R"("1F2","1F3")";
+  ASSERT_NE(text.find(order), std::string::npos) << text;
+  text.replace(text.find(order), order.size(), R"("1F3","1F2")");
+  folder.write("b.json", text);
+  EXPECT_EQ(folder.run("check b.json").code, 0);
+  const Outcome outcome = folder.run("simulate --schedule file:b.json");
+  expect_refused(outcome);
+  EXPECT_THAT(outcome.err, HasSubstr("2 data-parallel replicas that do not do the same"));
+}
+
 TEST(ScheduleFiles, RefuseAnotherShape) {
   const Folder folder;
   folder.write("base.csv", base);
