@@ -18,17 +18,6 @@ Block block_at(const ActionRow& row, std::size_t first) {
   return {row.data() + first, end - first};
 }
 
-/// The rank of each stage that computes anything; -1 for others.
-std::vector<int> ranks_of_stages(const ActionTable& table) {
-  std::vector<int> ranks(stages_in(table), -1);
-  for (std::size_t r = 0; r < table.rows.size(); ++r) {
-    for (const Action& action : table.rows[r]) {
-      if (is_compute(action.kind)) ranks[action.stage.value] = static_cast<int>(r);
-    }
-  }
-  return ranks;
-}
-
 class MessageAdder {
  public:
   explicit MessageAdder(const ActionTable& table)

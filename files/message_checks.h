@@ -23,6 +23,9 @@ enum class Sends {
                ///< parts progress together
 };
 
+/// "buffered", "rendezvous", "grouped".
+std::string_view name(Sends sends);
+
 /// The shortest cycle of waits under such sends, every rank running its row in order and waiting
 /// in a receive until the sender has come to the send; nothing when the table runs to its end.
 std::optional<Violation> send_deadlock(const ActionTable& table, Sends sends);

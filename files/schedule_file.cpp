@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "files/lowering.h"
+#include "files/message_order.h"
 #include "files/native_json.h"
 #include "files/repeat.h"
 #include "files/table_schedule.h"
@@ -58,8 +58,7 @@ std::vector<Violation> ScheduleFile::violations(Sends sends) const {
   } else {
     append(all, native_->violations());
     if (all.empty() && sends != Sends::buffered) {
-      const ActionTable lowered = with_messages(table_of(*native_));
-      if (const auto deadlock = send_deadlock(lowered, sends)) all.push_back(*deadlock);
+      if (auto deadlock = message_deadlock(sends)) all.push_back(std::move(*deadlock));
     }
   }
   if (all.empty()) append(all, races(schedule(shape_.batches).build()));
@@ -72,12 +71,16 @@ std::vector<Violation> ScheduleFile::checked_with_messages(const Schedule& bare,
   std::vector<Violation> all = bare.violations();
   append(all, message_violations(table_, bare));
   if (!all.empty() || !problems_.empty() || sends == Sends::buffered) return all;
-  const bool explicit_messages = has_messages(table_);
-  const ActionTable lowered = explicit_messages ? ActionTable{} : with_messages(table_);
-  if (const auto deadlock = send_deadlock(explicit_messages ? table_ : lowered, sends)) {
-    all.push_back(*deadlock);
-  }
+  if (auto deadlock = message_deadlock(sends)) all.push_back(std::move(*deadlock));
   return all;
+}
+
+std::optional<Violation> ScheduleFile::message_deadlock(Sends sends) const {
+  if (form_ == Form::json) return send_deadlock(*native_, sends);
+  if (has_messages(table_)) return send_deadlock(table_, sends);
+  std::optional<Violation> deadlock = send_deadlock(in_program_order(table_, 1), sends);
+  if (deadlock) deadlock->column = -1;  // of a message that no cell of the file holds
+  return deadlock;
 }
 
 void ScheduleFile::require_valid() const {

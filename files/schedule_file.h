@@ -34,6 +34,10 @@ class ScheduleFile {
   /// schedule can run. With blocking sends also the deadlock that they cause.
   std::vector<Violation> violations(Sends sends = Sends::buffered) const;
 
+  /// The deadlock of its messages under such sends: those that it holds, or else those that its
+  /// work needs. The file must be valid.
+  std::optional<Violation> message_deadlock(Sends sends) const;
+
   /// Throws Error that names the first violation and says how many there are.
   void require_valid() const;
 

@@ -107,14 +107,9 @@ class WaitFinder {
       parts.erase(parts.begin() + most_parts / 2, parts.end() - most_parts / 2);
       parts.insert(parts.begin() + most_parts / 2, between);
     }
-    result.message = fmt::format("deadlock with {} sends: {}", name(), fmt::join(parts, "; "));
+    result.message =
+        fmt::format("deadlock with {} sends: {}", name(sends_), fmt::join(parts, "; "));
     return result;
-  }
-
-  std::string_view name() const {
-    return sends_ == Sends::buffered     ? "buffered"
-           : sends_ == Sends::rendezvous ? "rendezvous"
-                                         : "grouped";
   }
 
   const ActionTable& table_;
@@ -124,6 +119,18 @@ class WaitFinder {
 };
 
 }  // namespace
+
+std::string_view name(Sends sends) {
+  switch (sends) {
+    case Sends::buffered:
+      return "buffered";
+    case Sends::rendezvous:
+      return "rendezvous";
+    case Sends::grouped:
+      return "grouped";
+  }
+  return "?";
+}
 
 std::optional<Violation> send_deadlock(const ActionTable& table, Sends sends) {
   return WaitFinder(table, sends).shortest();

@@ -141,16 +141,8 @@ class Completion {
   std::set<std::pair<int, int>> handed_over_;
 };
 
-ActionKind kind_of(const Program::Item& item, const std::string& name) {
-  require(item.kind == Program::Item::Kind::task,
-          "{}: a CSV file holds tasks alone and cannot say barriers or phases; use a JSON file",
-          name);
-  require(item.weights == Weights::current && item.version == newest,
-          "{}: {} reads older weights, which a CSV file cannot say; use a JSON file", name,
-          label(item.op, item.stage, item.micro_batch));
-  switch (item.op) {
-    case Op::forward:
-      return ActionKind::forward;
+ActionKind kind_of(Op op) {
+  switch (op) {
     case Op::backward:
       return ActionKind::backward;
     case Op::backward_input:
@@ -158,18 +150,20 @@ ActionKind kind_of(const Program::Item& item, const std::string& name) {
     case Op::backward_weight:
       return ActionKind::backward_weight;
     default:
-      fail("{}: {} has no word in a CSV file, which knows F, B, I and W; use a JSON file", name,
-           label(item.op, item.stage, item.micro_batch));
+      return ActionKind::forward;
   }
 }
 
-/// A queue place that only says that the output of a block leaves at its end.
-bool is_hand_over(const std::vector<Program::Item>& items, std::size_t j) {
-  const Program::Item& item = items[j];
-  if (item.kind != Program::Item::Kind::task || item.capacity != unbounded) return false;
-  if (item.op == Op::push_forward) return j > 0 && items[j - 1].ends_block;
-  return item.op == Op::pop_forward && j + 1 < items.size() && items[j + 1].op == Op::forward &&
-         items[j + 1].stage == item.stage && items[j + 1].micro_batch == item.micro_batch;
+void require_word(const Program::Item& item, const std::string& name) {
+  require(item.kind == Program::Item::Kind::task,
+          "{}: a CSV file holds tasks alone and cannot say barriers or phases; use a JSON file",
+          name);
+  require(item.weights == Weights::current && item.version == newest,
+          "{}: {} reads older weights, which a CSV file cannot say; use a JSON file", name,
+          label(item.op, item.stage, item.micro_batch));
+  require(item.op == Op::forward || kind_of(item.op) != ActionKind::forward,
+          "{}: {} has no word in a CSV file, which knows F, B, I and W; use a JSON file", name,
+          label(item.op, item.stage, item.micro_batch));
 }
 
 /// U and hand-overs need no word.
@@ -183,20 +177,6 @@ bool is_implied(const std::vector<Program::Item>& items, std::size_t j, std::vec
           "file",
           name, item.stage.value);
   return true;
-}
-
-void add_action(const Program::Item& item, const std::string& name, ActionRow& row) {
-  Action action;
-  action.kind = kind_of(item, name);
-  action.stage = item.stage;
-  action.micro_batch = item.micro_batch;
-  action.column = row.empty() ? 0 : row.back().column + 1;
-  if (item.ends_block && !row.empty()) {
-    row.back().overlap = Overlap::first;
-    action.overlap = Overlap::next;
-    action.column = row.back().column;
-  }
-  row.push_back(action);
 }
 
 void require_one_batch(const Schedule& schedule) {
@@ -274,10 +254,33 @@ ActionTable table_of(const Schedule& schedule) {
     const auto& items = program.items();
     for (std::size_t j = 0; j < items.size(); ++j) {
       if (is_implied(items, j, updates, schedule.specification())) continue;
-      add_action(items[j], schedule.specification(), row);
+      require_word(items[j], schedule.specification());
+      add_action(items[j], row);
     }
   }
   return table;
+}
+
+bool is_hand_over(const std::vector<Program::Item>& items, std::size_t j) {
+  const Program::Item& item = items[j];
+  if (item.kind != Program::Item::Kind::task || item.capacity != unbounded) return false;
+  if (item.op == Op::push_forward) return j > 0 && items[j - 1].ends_block;
+  return item.op == Op::pop_forward && j + 1 < items.size() && items[j + 1].op == Op::forward &&
+         items[j + 1].stage == item.stage && items[j + 1].micro_batch == item.micro_batch;
+}
+
+void add_action(const Program::Item& item, ActionRow& row) {
+  Action action;
+  action.kind = kind_of(item.op);
+  action.stage = item.stage;
+  action.micro_batch = item.micro_batch;
+  action.column = row.empty() ? 0 : row.back().column + 1;
+  if (item.ends_block && !row.empty()) {
+    row.back().overlap = Overlap::first;
+    action.overlap = Overlap::next;
+    action.column = row.back().column;
+  }
+  row.push_back(action);
 }
 
 }  // namespace unlatch::files

@@ -30,4 +30,10 @@ Schedule schedule_of(const ActionTable& table, const Shape& shape, std::string n
 /// cannot say: copies of a model, recomputation, older weights, queues, barriers, several batches.
 ActionTable table_of(const Schedule& schedule);
 
+/// True for a queue place that only says that the output of a block leaves at its end.
+bool is_hand_over(const std::vector<Program::Item>& items, std::size_t j);
+
+/// Adds F, B, I or W behind a row; a B that ends a block joins the cell of the F before it.
+void add_action(const Program::Item& item, ActionRow& row);
+
 }  // namespace unlatch::files

@@ -73,4 +73,15 @@ inline int micro_batches_in(const ActionTable& table) {
   return micro_batches;
 }
 
+/// The rank of each stage that computes anything; -1 for others.
+inline std::vector<int> ranks_of_stages(const ActionTable& table) {
+  std::vector<int> ranks(stages_in(table), -1);
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    for (const Action& action : table.rows[r]) {
+      if (is_compute(action.kind)) ranks[action.stage.value] = static_cast<int>(r);
+    }
+  }
+  return ranks;
+}
+
 }  // namespace unlatch::files

@@ -5,6 +5,7 @@
 
 #include "files/lowering.h"
 #include "files/native_json.h"
+#include "files/queue_time.h"
 #include "files/schedule_file.h"
 #include "files/table_schedule.h"
 #include "schedules/error.h"
@@ -32,6 +33,7 @@ void use(const files::ScheduleFile& file) {
   if (files::has_messages(file.table())) return;
   const files::ActionTable lowered = files::with_messages(table);
   promise(files::unit_steps(lowered, file.shape()) > 0);
+  promise(files::queue_time(lowered) > 0);
   const files::ScheduleFile again("lowered.csv", files::pipeline_csv(lowered));
   promise(again.violations().empty());
 }
