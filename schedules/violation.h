@@ -9,7 +9,7 @@ namespace unlatch {
 struct Violation {
   std::string rule;                ///< "missing", "duplicate", "order", "placement", "range",
                                    ///< "unfinished", "deadlock", "race", "barrier"; of files also
-                                   ///< "token", "row", "shape", "format"
+                                   ///< "token", "row", "shape", "format", "memory"
   std::vector<std::string> tasks;  ///< labels of the tasks concerned
   int row = -1;                    ///< rank whose program breaks the rule; -1: none in particular
   int column = -1;                 ///< place in that program, from 0

@@ -1,10 +1,13 @@
 // unlatch check: every rule that a schedule file breaks, before anything runs.
 #include "files/lowering.h"
+#include "files/queue_time.h"
 #include "schedules/error.h"
 #include "tools/command.h"
 #include "tools/json_output.h"
+#include "tools/memory_check.h"
 #include "tools/schedule_input.h"
 #include "tools/terminal.h"
+#include "tools/workload.h"
 #include "traces/input_file.h"
 
 namespace unlatch::tools {
@@ -23,8 +26,8 @@ Json violation_json(const Violation& violation) {
           {"message", violation.message}};
 }
 
-/// Steps of a CSV file where every action and message takes one; nothing where that is not defined.
-std::optional<int> steps_of(const ScheduleFile& file) {
+/// A CSV file with its messages; nothing where its work overlaps, so that times are not defined.
+std::optional<files::ActionTable> table_with_messages(const ScheduleFile& file) {
   if (file.form() != ScheduleFile::Form::csv) return std::nullopt;
   const files::ActionTable bare = files::without_sharding(file.table());
   for (const files::ActionRow& row : bare.rows) {
@@ -32,8 +35,15 @@ std::optional<int> steps_of(const ScheduleFile& file) {
       if (action.overlap != files::Overlap::none) return std::nullopt;
     }
   }
-  const bool explicit_messages = files::has_messages(bare);
-  return files::unit_steps(explicit_messages ? bare : files::with_messages(bare), file.shape());
+  return files::has_messages(bare) ? bare : files::with_messages(bare);
+}
+
+/// Times of a valid file: steps where every action and message takes one, and units of the forward
+/// where the messages of a rank stand in one queue beside its work.
+void add_times(Json& json, const ScheduleFile& file) {
+  const auto table = table_with_messages(file);
+  json["steps"] = table ? Json(files::unit_steps(*table, file.shape())) : Json(nullptr);
+  json["queue_time"] = table ? Json(files::queue_time(*table)) : Json(nullptr);
 }
 
 Json file_json(const ScheduleFile& file) {
@@ -51,6 +61,9 @@ Json file_json(const ScheduleFile& file) {
 struct Verdict {
   std::shared_ptr<const ScheduleFile> file;  ///< null when the text could not be read as one
   std::vector<Violation> violations;
+  std::vector<MemoryFault> memory;  ///< looked for where nothing else is wrong
+
+  bool valid() const { return violations.empty() && memory.empty(); }
 };
 
 Verdict verdict_of(const std::string& path, const std::string& text, Sends sends) {
@@ -64,22 +77,51 @@ Verdict verdict_of(const std::string& path, const std::string& text, Sends sends
   return verdict;
 }
 
+/// A limit, and some size that can break it; one without the other says nothing.
+bool asks_for_memory(const Arguments& arguments) {
+  const bool limit = arguments.has("memory-limit");
+  bool size = false;
+  for (const Flag& flag : memory_flags().flags) {
+    if (flag.name == "memory-limit" || !arguments.has(flag.name)) continue;
+    size = true;
+    require(limit, "{} needs --memory-limit SIZE, what a rank may keep",
+            arguments.place(flag.name));
+  }
+  require(size || !limit, "{} needs a size to compare with, such as --activation-size SIZE",
+          arguments.place("memory-limit"));
+  return limit;
+}
+
+std::vector<MemoryFault> memory_faults_of(const Arguments& arguments,
+                                          const files::ScheduleFile& file) {
+  const MemorySizes sizes = read_memory_sizes(arguments, file.shape().stages_a_copy());
+  return memory_faults(file, sizes, *arguments.size("memory-limit"));
+}
+
+Json memory_json(const MemoryFault& fault) {
+  Json json = violation_json(fault.violation());
+  json["rank"] = fault.excess.rank.value;
+  json["needed_bytes"] = fault.excess.needed;
+  json["allowed_bytes"] = fault.excess.limit;
+  return json;
+}
+
 Json to_json(const Verdict& verdict) {
-  Json json{{"valid", verdict.violations.empty()}, {"violations", Json::array()}};
+  Json json{{"valid", verdict.valid()}, {"violations", Json::array()}};
   for (const Violation& violation : verdict.violations) {
     json["violations"].push_back(violation_json(violation));
   }
+  for (const MemoryFault& fault : verdict.memory) {
+    json["violations"].push_back(memory_json(fault));
+  }
   if (verdict.file == nullptr) return json;
   json["file"] = file_json(*verdict.file);
-  if (verdict.violations.empty()) {
-    const auto steps = steps_of(*verdict.file);
-    json["file"]["steps"] = steps ? Json(*steps) : Json(nullptr);
-  }
+  if (verdict.violations.empty()) add_times(json["file"], *verdict.file);
   return json;
 }
 
 std::string to_text(const Verdict& verdict, const std::string& path) {
-  if (verdict.violations.empty()) {
+  if (verdict.valid()) {
     const Shape& shape = verdict.file->shape();
     return fmt::format("{}: valid; {} stages on {} ranks, {} micro-batches a batch, {} batch{}\n",
                        path, shape.stages, shape.ranks(), shape.micro_batches, shape.batches,
@@ -89,14 +131,10 @@ std::string to_text(const Verdict& verdict, const std::string& path) {
   for (const Violation& violation : verdict.violations) {
     text += fmt::format("{}: {}: {}\n", path, violation.rule, violation.message);
   }
+  for (const MemoryFault& fault : verdict.memory) {
+    text += fmt::format("{}: memory: {}\n", path, fault.violation().message);
+  }
   return text;
-}
-
-Sends asked_sends(const Arguments& arguments) {
-  const std::string word = arguments.choice("sends", {"buffered", "rendezvous", "grouped"});
-  return word == "buffered"     ? Sends::buffered
-         : word == "rendezvous" ? Sends::rendezvous
-                                : Sends::grouped;
 }
 
 int run(const Arguments& arguments) {
@@ -104,14 +142,21 @@ int run(const Arguments& arguments) {
   require(paths.size() == 1, "check reads one schedule file, but {} given",
           paths.empty() ? "none is" : fmt::format("{} are", paths.size()));
   const std::string& path = paths.front();
-  const Verdict verdict = verdict_of(path, read_text(path), asked_sends(arguments));
+  const bool memory = asks_for_memory(arguments);
+  Verdict verdict = verdict_of(path, read_text(path), asked_sends(arguments));
+  if (memory && verdict.valid()) verdict.memory = memory_faults_of(arguments, *verdict.file);
   if (arguments.has("json")) {
     print_json(to_json(verdict));
   } else {
     print(to_text(verdict, path));
   }
-  if (verdict.violations.empty()) return 0;
+  if (verdict.valid()) return 0;
   finish_output();
+  if (!verdict.memory.empty()) {
+    const std::size_t over = verdict.memory.size();
+    fail("'{}' does not fit the memory limit on {} rank{}, the first of them rank {}", path, over,
+         over == 1 ? "" : "s", verdict.memory.front().excess.rank.value);
+  }
   const std::size_t count = verdict.violations.size();
   fail("'{}' is no valid schedule: {} violation{}, the first of rule '{}'", path, count,
        count == 1 ? "" : "s", verdict.violations.front().rule);
@@ -122,12 +167,14 @@ int run(const Arguments& arguments) {
 Command check_command() {
   return {
       .name = "check",
-      .summary = "Validate a schedule file: missing, duplicate, misplaced work, deadlocks, races",
+      .summary =
+          "Validate a schedule file: missing, duplicate, misplaced work, deadlocks, races, memory",
       .positionals = {"FILE"},
       .reads_scenario = false,
       .groups = {{"Check",
                   {{"sends", "HOW",
-                    "buffered, or rendezvous or grouped: deadlocks of blocking sends too"}}}},
+                    "buffered, or rendezvous or grouped: deadlocks of blocking sends too"}}},
+                 memory_flags()},
       .run = run};
 }
 

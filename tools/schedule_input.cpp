@@ -1,11 +1,41 @@
 #include "tools/schedule_input.h"
 
+#include "files/message_order.h"
+#include "schedules/error.h"
 #include "traces/input_file.h"
 
 namespace unlatch::tools {
+namespace {
+
+constexpr std::string_view prefix = "file:";
+
+std::optional<Violation> send_deadlock_of(const ScheduleSpec& spec, const Shape& shape,
+                                          files::Sends sends) {
+  const std::string& text = spec.text();
+  if (text.starts_with(prefix)) {
+    const auto file = read_schedule_file(text.substr(prefix.size()));
+    if (files::has_messages(file->table())) return file->message_deadlock(sends);
+  }
+  return files::send_deadlock(spec.make(shape), sends);
+}
+
+}  // namespace
+
+files::Sends asked_sends(const Arguments& arguments) {
+  const std::string word = arguments.choice("sends", {"buffered", "rendezvous", "grouped"});
+  return word == "buffered"     ? files::Sends::buffered
+         : word == "rendezvous" ? files::Sends::rendezvous
+                                : files::Sends::grouped;
+}
+
+void require_no_send_deadlock(const ScheduleSpec& spec, Shape shape, files::Sends sends) {
+  if (sends == files::Sends::buffered) return;
+  shape.replicas = 1;
+  const auto deadlock = send_deadlock_of(spec, shape, sends);
+  require(!deadlock, "{}: {}", spec.text(), deadlock ? deadlock->message : "");
+}
 
 ScheduleSpec read_schedule(std::string_view text) {
-  constexpr std::string_view prefix = "file:";
   if (!text.starts_with(prefix)) return ScheduleSpec::parse(text);
   text.remove_prefix(prefix.size());
   return ScheduleSpec::of(files::method_of(read_schedule_file(std::string(text))));

@@ -37,17 +37,12 @@ sim::Distribution run_all(const Schedule& schedule, const Simulation& first,
   return sim::distribution(std::move(makespans));
 }
 
-std::optional<Excess> excess_of(const TaskGraph& graph, const std::vector<RankMemory>& memory,
-                                std::int64_t limit) {
+std::optional<Excess> worst_excess(const TaskGraph& graph, const std::vector<RankMemory>& memory,
+                                   std::int64_t limit) {
   const auto worst =
       std::ranges::max_element(memory, {}, [](const RankMemory& rank) { return rank.peak.bytes; });
-  if (worst == memory.end() || worst->peak.bytes <= limit) return std::nullopt;
-  const auto first = first_above(*worst, limit);
-  const TaskId cause = first ? first->cause : worst->peak.cause;
-  return Excess{.rank = {static_cast<std::int32_t>(worst - memory.begin())},
-                .needed = worst->peak.bytes,
-                .limit = limit,
-                .task = cause.value < 0 ? "the weights alone" : label(graph.task(cause))};
+  if (worst == memory.end()) return std::nullopt;
+  return excess_of(graph, *worst, {static_cast<std::int32_t>(worst - memory.begin())}, limit);
 }
 
 /// A schedule file of several batches: it can be neither longer nor shorter.
@@ -125,6 +120,18 @@ std::string Excess::text() const {
                      task);
 }
 
+std::optional<Excess> excess_of(const TaskGraph& graph, const RankMemory& memory, Rank rank,
+                                std::int64_t limit) {
+  const auto first = first_above(memory, limit);
+  if (!first) return std::nullopt;
+  return Excess{
+      .rank = rank,
+      .needed = memory.peak.bytes,
+      .limit = limit,
+      .cause = first->cause,
+      .task = first->cause.value < 0 ? "the weights alone" : label(graph.task(first->cause))};
+}
+
 std::int64_t Simulation::worst_peak_bytes() const {
   std::int64_t worst = 0;
   for (const RankMemory& rank : memory) worst = std::max(worst, rank.peak.bytes);
@@ -149,7 +156,8 @@ Simulation simulate(const ScheduleSpec& spec, const Workload& workload) {
                     .work = {},
                     .distribution = {},
                     .partition = task_costs.partition,
-                    .excess = {}};
+                    .excess = {},
+                    .sends = workload.sends};
   result.timeline = sim::run(result.graph, costs_of_run(costs, result.graph, workload, 0));
   if (workload.straggler.random()) {
     result.distribution = run_all(schedule, result, costs, workload);
@@ -161,7 +169,7 @@ Simulation simulate(const ScheduleSpec& spec, const Workload& workload) {
   result.work = sim::batch_work(result.graph, costs.times(), workload.slow);
   result.work.bp = time_of_bp(workload, result.work);
   if (workload.memory_limit) {
-    result.excess = excess_of(result.graph, result.memory, *workload.memory_limit);
+    result.excess = worst_excess(result.graph, result.memory, *workload.memory_limit);
   }
   return result;
 }

@@ -13,14 +13,19 @@
 
 namespace unlatch::tools {
 
-/// The rank that needs most above the memory limit.
+/// A rank that needs more than the memory limit.
 struct Excess {
   Rank rank;
   std::int64_t needed = 0;
   std::int64_t limit = 0;
-  std::string task;  ///< at whose start or end it first exceeds the limit
+  TaskId cause{-1};  ///< task at whose start or end it first exceeds the limit; -1: the weights
+  std::string task;  ///< its label, or "the weights alone"
   std::string text() const;
 };
+
+/// Nothing when that rank keeps to the limit.
+std::optional<Excess> excess_of(const TaskGraph& graph, const RankMemory& memory, Rank rank,
+                                std::int64_t limit);
 
 struct Simulation {
   ScheduleSpec spec;
@@ -34,7 +39,8 @@ struct Simulation {
   sim::BatchWork work;
   std::optional<sim::Distribution> distribution;  ///< of the makespans of R random runs
   std::vector<models::StageRange> partition;      ///< measured costs only
-  std::optional<Excess> excess;
+  std::optional<Excess> excess;                   ///< of the rank that needs most
+  files::Sends sends = files::Sends::buffered;    ///< checked for deadlocks; times are buffered
 
   std::int64_t worst_peak_bytes() const;
 };

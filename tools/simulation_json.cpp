@@ -106,6 +106,7 @@ Json simulation_json(const Simulation& simulation, int most_path) {
                             {"p95_ms", to_ms(runs->p95)},
                             {"p99_ms", to_ms(runs->p99)}};
   }
+  if (simulation.sends != files::Sends::buffered) json["sends"] = files::name(simulation.sends);
   if (!simulation.partition.empty()) json["partition"] = partition_json(simulation.partition);
   return json;
 }

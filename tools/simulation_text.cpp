@@ -106,6 +106,10 @@ Table stages_table(const TaskGraph& graph, const Metrics& metrics) {
 
 std::string simulation_text(const Simulation& s, int most_path) {
   std::string text = head(s);
+  if (s.sends != files::Sends::buffered) {
+    text += fmt::format("sends           {}: no deadlock; the times are those of buffered sends\n",
+                        files::name(s.sends));
+  }
   if (s.distribution) text += distribution_text(*s.distribution);
   text += fmt::format(
       "\nTimes in ms; idle time by what it waits for (locks, transfer, queue), or "

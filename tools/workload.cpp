@@ -32,15 +32,6 @@ sim::CostSettings cost_settings(const Arguments& arguments) {
           .overlap = arguments.text("overlap")};
 }
 
-MemorySizes memory_sizes(const Arguments& arguments, int stages) {
-  return {.activation = arguments.sizes("activation-size", stages),
-          .input = arguments.sizes("input-size", stages),
-          .weight_grad_activation = arguments.sizes("weight-grad-activation-size", stages),
-          .weight = arguments.sizes("weight-size", stages),
-          .gradient = arguments.sizes("gradient-size", stages),
-          .optimizer = arguments.sizes("optimizer-size", stages)};
-}
-
 std::vector<double> slow_ranks(const Arguments& arguments, int ranks) {
   std::vector<sim::SlowRank> slow;
   for (const std::string& text : arguments.all("slow"))
@@ -141,6 +132,15 @@ MeasuredWorkload read_measured(const Arguments& arguments) {
   return measured;
 }
 
+MemorySizes read_memory_sizes(const Arguments& arguments, int stages) {
+  return {.activation = arguments.sizes("activation-size", stages),
+          .input = arguments.sizes("input-size", stages),
+          .weight_grad_activation = arguments.sizes("weight-grad-activation-size", stages),
+          .weight = arguments.sizes("weight-size", stages),
+          .gradient = arguments.sizes("gradient-size", stages),
+          .optimizer = arguments.sizes("optimizer-size", stages)};
+}
+
 void read_stages(const Arguments& arguments, int usual_chunks, int otherwise, Shape& shape) {
   const int chunks = arguments.whole("chunks", usual_chunks, 1, most_stages);
   const bool has_stages = arguments.has("stages"), has_ranks = arguments.has("ranks");
@@ -206,16 +206,15 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
   Workload workload;
   workload.shape = read_shape(arguments, spec, synchronous);
   const int stages = workload.shape.stages;
-  require(arguments.choice("sends", {"buffered", "rendezvous", "grouped"}) == "buffered",
-          "{} '{}' is not available in this version of unlatch; use buffered",
-          arguments.place("sends"), arguments.text("sends", ""));
+  workload.sends = asked_sends(arguments);
+  require_no_send_deadlock(spec, workload.shape, workload.sends);
   check_batch_size(arguments, workload.shape);
   require_one_source(arguments);
   if (arguments.has("profile")) {
     workload.measured = read_measured(arguments);
   } else {
     workload.times = sim::stage_times(cost_settings(arguments), stages);
-    workload.sizes = memory_sizes(arguments, stages);
+    workload.sizes = read_memory_sizes(arguments, stages);
   }
   workload.memory_limit = arguments.size("memory-limit");
   workload.slow = slow_ranks(arguments, spec.effective(workload.shape).ranks());

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "files/message_checks.h"
 #include "schedules/registry.h"
 #include "sim/stage_costs.h"
 #include "sim/stragglers.h"
@@ -46,6 +47,7 @@ struct Workload {
   sim::StageTimes times;  ///< of one micro-batch; abstract costs only
   MemorySizes sizes;      ///< of one micro-batch; abstract costs only
   std::optional<MeasuredWorkload> measured;
+  files::Sends sends = files::Sends::buffered;  ///< under which the schedule does not deadlock
   std::optional<std::int64_t> memory_limit;
   std::vector<double> slow;  ///< one factor a rank
   sim::Straggler straggler;
@@ -69,6 +71,9 @@ void read_stages(const Arguments& arguments, int usual_chunks, int otherwise, Sh
 /// Reads --stages .. --drain alone. The schedule decides the usual number of stages a rank;
 /// `synchronous`, that of all schedules of the command together, the usual number of batches.
 Shape read_shape(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous);
+
+/// --activation-size .. --optimizer-size, one value a stage; empty where not given.
+MemorySizes read_memory_sizes(const Arguments& arguments, int stages);
 
 /// Reads and checks all of them, for one of the command's schedules.
 Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous);

@@ -29,7 +29,8 @@ FlagGroup cost_flags() {
            {"push", "T[,T...]", "A copy's gradients of a stage to its server (0)"},
            {"pull", "T[,T...]", "A stage's weights from its server to a copy (0)"},
            {"overlap", "W[,W...]", "How much of R hides beside F, from 0 to 1 (1)"},
-           {"sends", "buffered", "How messages are sent (buffered)"},
+           {"sends", "HOW",
+            "buffered, or rendezvous or grouped: refused where such sends deadlock (buffered)"},
            {"cluster", "FILE", "Hardware and network", Flag::Kind::later}}};
 }
 

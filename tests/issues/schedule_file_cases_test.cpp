@@ -1,6 +1,5 @@
 // Acceptance cases about schedule files and the schedules they hold: O02, O04, O05, O06, O15, O19
-// and O50, through the program. O03 and O22 need rows that are no whole schedule: see
-// tests/files/send_deadlock_test.cpp.
+// and O50, through the program. O03, O07, O08 and O22: see message_cases_test.cpp.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -141,6 +140,47 @@ TEST(O06, InterleavedTakesTheRoundsRule) {
     expect_refused(outcome);
     EXPECT_THAT(outcome.err, HasSubstr(fmt::format("{}", m)));
   }
+}
+
+TEST(O06, InterleavingBeatsPlain1f1b) {
+  const Folder folder;
+  EXPECT_EQ(folder.json("simulate --schedule 1f1b --ranks 4 --microbatches 8")["makespan_ms"],
+            33.0);
+}
+
+TEST(O06, RefusedBatchesAreNamedWithTheRule) {
+  const Folder folder;
+  for (const auto& [rule, micro_batches, why] : {std::tuple{"rounds", 9, "9 div 4"},
+                                                 {"rounds", 11, "11 div 4"},
+                                                 {"megatron", 9, "9 mod 4"},
+                                                 {"megatron", 11, "11 mod 4"}}) {
+    const Outcome outcome = folder.run(
+        fmt::format("simulate --schedule interleaved-1f1b:rule={} --ranks 4 --microbatches {}",
+                    rule, micro_batches));
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr(fmt::format("rule={}", rule)), HasSubstr(why)));
+  }
+}
+
+TEST(O06, GroupsSmallerThanTheRanksAreRefusedAndLargerOnesHoldMore) {
+  const Folder folder;
+  const auto command = [](int group) {
+    return fmt::format(
+        "simulate --schedule interleaved-1f1b:group={} --ranks 4 --chunks 2 --forward 0.5 "
+        "--backward 1 --microbatches 8",
+        group);
+  };
+  for (const int group : {1, 2}) {
+    const Outcome outcome = folder.run(command(group));
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err,
+                AllOf(HasSubstr(fmt::format("group={}", group)), HasSubstr("4 ranks")));
+  }
+  const json four = folder.json(command(4)), eight = folder.json(command(8));
+  EXPECT_EQ(four["makespan_ms"], 28.5);
+  EXPECT_EQ(eight["makespan_ms"], 28.5);
+  const int held[] = {15, 13, 11, 9};
+  for (int r = 0; r < 4; ++r) EXPECT_EQ(eight["ranks_detail"][r]["peak_activations"], held[r]);
 }
 
 TEST(O15, ASplitBackwardThatRecomputesTwiceLoses) {

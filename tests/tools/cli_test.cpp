@@ -108,7 +108,6 @@ TEST(CommandLine, SaysWhatThisVersionDoesNotHave) {
   const Folder folder;
   for (const char* arguments :
        {"search", "simulate --schedule bp --cluster c.json",
-        "simulate --schedule bp --sends rendezvous",
         "train --schedule bp --model mlp --data digits --device cuda",
         "train --schedule bp --model mlp --data digits --resume d",
         "train --schedule bp --model mlp --data digits --checkpoint d",

@@ -75,6 +75,64 @@ TEST(Check, FindsDeadlocksOfBlockingSendsWhenAsked) {  // O02
   EXPECT_EQ(document["violations"][0]["tasks"].size(), 2U);
 }
 
+TEST(Check, NamesEveryRankThatBreaksTheMemoryLimit) {  // O17
+  const Folder folder;
+  ASSERT_EQ(folder.run("convert 1f1b a.csv --ranks 4 --microbatches 8").code, 0);
+  ASSERT_EQ(folder.run("convert a.csv a.json").code, 0);
+  const std::string limit = "--activation-size 1.5GiB --memory-limit ";
+  for (const char* file : {"a.csv", "a.json"}) {
+    EXPECT_EQ(folder.run(fmt::format("check {} {}6GiB", file, limit)).code, 0);
+    const Outcome over = folder.run(fmt::format("check {} {}5GiB --json", file, limit));
+    EXPECT_EQ(over.code, 2);
+    EXPECT_THAT(over.err, HasSubstr("on 1 rank, the first of them rank 0"));
+    const json document = json::parse(over.out);
+    EXPECT_EQ(document["valid"], false);
+    ASSERT_EQ(document["violations"].size(), 1U);
+    json fault = document["violations"][0];
+    EXPECT_THAT(fault["message"].get<std::string>(),
+                AllOf(HasSubstr("rank 0 needs 6 GiB"), HasSubstr("the limit is 5 GiB"),
+                      HasSubstr("exceeded at 0F3 at row 0, column 3")));
+    fault.erase("message");
+    EXPECT_EQ(fault, json::parse(R"({"rule": "memory", "tasks": ["0F3"], "row": 0, "column": 3,
+                                     "rank": 0, "needed_bytes": 6442450944,
+                                     "allowed_bytes": 5368709120})"));
+  }
+  const Outcome two = folder.run(fmt::format("check a.csv {}4GiB", limit));
+  EXPECT_THAT(two.out, AllOf(HasSubstr("a.csv: memory: rank 0 needs"),
+                             HasSubstr("rank 1 needs 4.5 GiB"), HasSubstr("1F2")));
+}
+
+TEST(Check, CountsIdleCellsAndPiecesOfASplitBackwardForTheMemoryLimit) {  // O19
+  const Folder folder;
+  const auto first = [&](const std::string& text, const std::string& flags) {
+    const json violations = verdict(folder, text, flags)["violations"];
+    return violations.empty() ? json() : violations[0];
+  };
+  const json split = first("0F0,,0F1,0I0,0F2,0I1,0W0,0I2,0W1,0W2\n",
+                           "--activation-size 1000 --weight-grad-activation-size 600 "
+                           "--memory-limit 2500");
+  EXPECT_EQ(split["tasks"], json::parse(R"(["0F2"])"));
+  EXPECT_EQ(split["column"], 4);
+  EXPECT_EQ(split["needed_bytes"], 2600);
+  const json weights = first(base, "--weight-size 3,7 --memory-limit 5");
+  EXPECT_EQ(weights["rank"], 1);
+  EXPECT_EQ(weights["row"], 1);
+  EXPECT_EQ(weights["column"], nullptr);
+  EXPECT_THAT(weights["tasks"], IsEmpty());
+}
+
+TEST(Check, RefusesSizesWithoutALimitAndALimitWithoutSizes) {
+  const Folder folder;
+  folder.write("base.csv", base);
+  const Outcome sizes = folder.run("check base.csv --activation-size 1GiB");
+  expect_refused(sizes);
+  EXPECT_THAT(sizes.err, HasSubstr("--activation-size needs --memory-limit"));
+  const Outcome limit = folder.run("check base.csv --memory-limit 1GiB");
+  expect_refused(limit);
+  EXPECT_THAT(limit.err, HasSubstr("--memory-limit needs a size"));
+  expect_refused(folder.run("check base.csv --memory-limit 1GiB --activation-size 1,2,3"));
+}
+
 TEST(Check, CountsTheStepsOfPyTorchsChecker) {
   const Folder folder;
   ASSERT_EQ(folder.run("convert 1f1b out.csv --ranks 4 --microbatches 8").code, 0);
