@@ -34,6 +34,7 @@ std::optional<Schedule> first_replica(const Schedule& whole) {
     for (Program::Item item : whole.programs()[r.value].items()) {
       const int batch = item.micro_batch.value / all.micro_batches;
       const int place = item.micro_batch.value % all.micro_batches;
+      if (item.stage.value >= mine.stages || place >= mine.micro_batches) return std::nullopt;
       item.micro_batch = {batch * mine.micro_batches + place};
       one.on(r).append(item);
     }

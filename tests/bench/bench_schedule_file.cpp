@@ -3,6 +3,7 @@
 // Arguments: ranks P, micro-batches M of 1F1B. Counter: cells a second.
 #include <benchmark/benchmark.h>
 
+#include "files/native_json.h"
 #include "files/schedule_file.h"
 #include "files/table_schedule.h"
 #include "schedules/registry.h"
@@ -10,10 +11,10 @@
 namespace unlatch::files {
 namespace {
 
-std::string one_f_one_b(const benchmark::State& state) {
+Schedule one_f_one_b(const benchmark::State& state) {
   const Shape shape{.stages = static_cast<int>(state.range(0)),
                     .micro_batches = static_cast<int>(state.range(1))};
-  return pipeline_csv(table_of(ScheduleSpec::parse("1f1b").make(shape)));
+  return ScheduleSpec::parse("1f1b").make(shape);
 }
 
 void count_cells(benchmark::State& state) {
@@ -23,18 +24,25 @@ void count_cells(benchmark::State& state) {
 }
 
 void parse_csv(benchmark::State& state) {
-  const std::string text = one_f_one_b(state);
+  const std::string text = pipeline_csv(table_of(one_f_one_b(state)));
   for (auto _ : state) benchmark::DoNotOptimize(parse_pipeline_csv(text).table.rows.data());
   count_cells(state);
 }
 
-void read_and_check(benchmark::State& state) {
-  const std::string text = one_f_one_b(state);
+void read_and_check(benchmark::State& state, const char* name, const std::string& text) {
   for (auto _ : state) {
-    const ScheduleFile file("bench.csv", text);
+    const ScheduleFile file(name, text);
     if (!file.violations().empty()) state.SkipWithError("the file is not valid");
   }
   count_cells(state);
+}
+
+void check_csv(benchmark::State& state) {
+  read_and_check(state, "bench.csv", pipeline_csv(table_of(one_f_one_b(state))));
+}
+
+void check_json(benchmark::State& state) {
+  read_and_check(state, "bench.json", native_json(one_f_one_b(state)));
 }
 
 void shapes(benchmark::internal::Benchmark* bench) {
@@ -43,7 +51,8 @@ void shapes(benchmark::internal::Benchmark* bench) {
 }
 
 BENCHMARK(parse_csv)->Apply(shapes);
-BENCHMARK(read_and_check)->Apply(shapes);
+BENCHMARK(check_csv)->Apply(shapes);
+BENCHMARK(check_json)->Apply(shapes);
 
 }  // namespace
 }  // namespace unlatch::files

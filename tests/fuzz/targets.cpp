@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "files/first_replica.h"
 #include "files/lowering.h"
 #include "files/native_json.h"
 #include "files/queue_time.h"
@@ -27,6 +28,7 @@ void use(const files::ScheduleFile& file) {
   const files::NativeSchedule back = files::parse_native_json(files::native_json(schedule));
   promise(back.problems.empty());
   promise(back.schedule.build().size() == graph.size());
+  if (const auto one = files::first_replica(schedule)) promise(one->violations().empty());
   if (file.form() != files::ScheduleFile::Form::csv) return;
   const files::ActionTable table = files::table_of(schedule);
   promise(files::parse_pipeline_csv(files::pipeline_csv(table)).table == table);
