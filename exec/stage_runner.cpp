@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "schedules/error.h"
+#include "schedules/properties.h"
 
 namespace unlatch::exec {
 
@@ -44,6 +45,42 @@ StageRunner::StageRunner(const TaskGraph& graph, std::vector<StageModule*> modul
     stage.outputs.resize(micro_batches);
   }
   copies_ = make_copies(graph, stages_);
+  if (graph.learning().rescaled_updates > 0 || graph.learning().drift_decay > 0) follow_drift();
+}
+
+void StageRunner::follow_drift() {
+  delays_ = properties(graph_).forward_staleness;
+  const double decay = graph_.learning().drift_decay;
+  for (std::size_t k = 0; decay > 0 && k < stages_.size(); ++k) {
+    const StageState& stage = stages_[k];
+    if (stage.module->number() == StageModule::Number::float64) {
+      drifts_.emplace_back(
+          models::Drift<double>(decay, delays_[k], stage.weights.as<double>().size()));
+    } else {
+      drifts_.emplace_back(
+          models::Drift<float>(decay, delays_[k], stage.weights.as<float>().size()));
+    }
+  }
+}
+
+/// As they are, or moved back to about where the forward saw them.
+Tensor StageRunner::weights_for_backward(const Task& task) {
+  if (drifts_.empty() || delays_[task.stage.value] == 0) return read_weights(task);
+  Tensor moved = pool_.copy_of(read_weights(task));
+  std::visit(
+      [&](const auto& drift) {
+        using Real = typename std::decay_t<decltype(drift)>::Number;
+        drift.move_back(moved.as<Real>());
+      },
+      drifts_[task.stage.value]);
+  return moved;
+}
+
+double StageRunner::rate_of(const Task& task) const {
+  const double rate = rate_(batch_of(graph_, task));
+  if (graph_.learning().rescaled_updates == 0) return rate;
+  return rate * models::rescaled_rate(delays_[task.stage.value], task.version,
+                                      graph_.learning().rescaled_updates);
 }
 
 const Tensor& StageRunner::weights(Stage k) const {
@@ -158,7 +195,7 @@ void StageRunner::learn(const Task& task, Workspace& workspace) {
 void StageRunner::backward(const Task& task, Workspace& workspace) {
   StageState& stage = state(task);
   const int i = task.micro_batch.value;
-  const Tensor& weights = read_weights(task);
+  const Tensor weights = weights_for_backward(task);
   const Tensor error = output_gradient(task, workspace);
   const double scale = is_last(task.stage) ? 1.0 : graph_.learning().gradient_scale;
   const bool sends = !graph_.shape().is_first(task.stage) &&
@@ -189,11 +226,20 @@ void StageRunner::update(const Task& task) {
     stage.stash[stage.version] = stage.weights;
     stage.weights = pool_.copy_of(stage.weights);
   }
-  const double rate = rate_(batch_of(graph_, task));
+  const double rate = rate_of(task);
+  const Tensor before = drifts_.empty() ? Tensor{} : pool_.copy_of(stage.weights);
   if (copies_) {
     copies_->update(task, rate);
   } else {
     stage.module->update(stage.weights, stage.gradient, rate);
+  }
+  if (!drifts_.empty()) {
+    std::visit(
+        [&](auto& drift) {
+          using Real = typename std::decay_t<decltype(drift)>::Number;
+          drift.note_step(before.as<Real>(), stage.weights.as<Real>());
+        },
+        drifts_[task.stage.value]);
   }
   if (stage.head != nullptr) stage.head->update(rate);
   if (is_served()) return observe_server(task);

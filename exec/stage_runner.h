@@ -3,10 +3,12 @@
 
 #include <functional>
 #include <memory>
+#include <variant>
 #include <vector>
 
 #include "exec/copies.h"
 #include "exec/task_runner.h"
+#include "models/drift.h"
 #include "schedules/graph.h"
 
 namespace unlatch::exec {
@@ -54,6 +56,9 @@ class StageRunner : public TaskRunner {
     return copies_ && graph_.learning().agreement.kind == Agreement::Kind::server;
   }
   Tensor& gradient_of(const Task& task);
+  void follow_drift();
+  Tensor weights_for_backward(const Task& task);
+  double rate_of(const Task& task) const;
   void all_reduce(const Task& task);
   void observe_server(const Task& task);
   void hand_on(const Task& task, Tensor output, Workspace& workspace);
@@ -66,6 +71,8 @@ class StageRunner : public TaskRunner {
   Observer observer_;
   BufferPool pool_;
   std::vector<StageState> stages_;
+  std::vector<int> delays_;  ///< forward staleness by stage, where PipeMare's corrections need it
+  std::vector<std::variant<models::Drift<float>, models::Drift<double>>> drifts_;  ///< likewise
   std::unique_ptr<Copies> copies_;  ///< null for one copy of the model
 };
 

@@ -164,6 +164,8 @@ Json learning_json(const Learning& learning) {
   Json json{{"loss_scale", learning.loss_scale}};
   put(json, "gradient_scale", learning.gradient_scale, plain.gradient_scale);
   put(json, "predicts_weights", learning.predicts_weights, plain.predicts_weights);
+  put(json, "rescaled_updates", learning.rescaled_updates, plain.rescaled_updates);
+  put(json, "drift_decay", learning.drift_decay, plain.drift_decay);
   put(json, "leaves_gradients", learning.leaves_gradients, plain.leaves_gradients);
   if (learning.local_gradients != plain.local_gradients) {
     json["local_gradients"] = to_json(learning.local_gradients);
@@ -174,12 +176,17 @@ Json learning_json(const Learning& learning) {
 }
 
 Learning read_learning(const Json& json, const Shape& shape, Learning plain) {
-  const JsonObject object(json, "learning",
-                          {"gradient_scale", "loss_scale", "predicts_weights", "leaves_gradients",
-                           "local_gradients", "sources", "agreement"});
+  const JsonObject object(
+      json, "learning",
+      {"gradient_scale", "loss_scale", "predicts_weights", "rescaled_updates", "drift_decay",
+       "leaves_gradients", "local_gradients", "sources", "agreement"});
   plain.gradient_scale = object.real("gradient_scale", plain.gradient_scale);
   plain.loss_scale = object.real("loss_scale", plain.loss_scale);
   plain.predicts_weights = object.yes("predicts_weights", plain.predicts_weights);
+  plain.rescaled_updates = object.whole("rescaled_updates", 0, most, plain.rescaled_updates);
+  plain.drift_decay = object.real("drift_decay", plain.drift_decay);
+  require(plain.drift_decay >= 0 && plain.drift_decay < 1,
+          "drift_decay of learning is {}, it must lie in [0, 1)", plain.drift_decay);
   plain.leaves_gradients = object.yes("leaves_gradients", plain.leaves_gradients);
   if (object.has("local_gradients")) {
     plain.local_gradients = read_local_gradients(object.at("local_gradients"));

@@ -4,7 +4,6 @@
 // backwards; accumulating a of them divides the staleness by about a: batch j of a group meets
 // weights ceil((D_k - j) / a) updates old, D_k = 2(K-1-k), bf: max(0, D_k-1). An incomplete last
 // group is never applied.
-#include <cmath>
 
 #include "schedules/fdg_family.h"
 
@@ -21,10 +20,8 @@ Schedule adl(const Shape& shape, const Options& options) {
 
 void resolve(const Shape&, Options& options) {
   check_shrink("adl", options);
-  const double asked = options.number("accumulate");
   constexpr int most = 1'000'000;
-  require(asked >= 1 && asked <= most && asked == std::floor(asked),
-          "adl: accumulate={} must be a whole number of batches, 1 to {}", asked, most);
+  whole_number(options, "adl", "accumulate", 1, most);
 }
 
 Promise promise(const Shape& shape, const Options& options) {

@@ -1,10 +1,7 @@
 #include "schedules/data_parallel.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
-
-#include "schedules/error.h"
 
 namespace unlatch {
 namespace {
@@ -43,14 +40,6 @@ void promise_served(const Shape& whole, int bound, Promise& promise) {
     const int staleness = together ? copy : whole.copies - 1;
     promise.forward_staleness[k.value] = promise.weight_staleness[k.value] = staleness;
   }
-}
-
-int whole_number(const Options& options, std::string_view method, std::string_view key, int least,
-                 int most) {
-  const double asked = options.number(key);
-  require(asked >= least && asked <= most && asked == std::floor(asked),
-          "{}: {}={} must be a whole number, {} to {}", method, key, asked, least, most);
-  return static_cast<int>(asked);
 }
 
 }  // namespace unlatch

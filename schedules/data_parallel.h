@@ -21,8 +21,4 @@ Promise promise_inside(const Shape& shape, const Options& options);
 /// Of a server that takes the replicas' gradients in turn: all others' updates come between.
 void promise_served(const Shape& whole, int bound, Promise& promise);
 
-/// A key's whole number; throws Error, naming the method, unless it lies between least and most.
-int whole_number(const Options& options, std::string_view method, std::string_view key, int least,
-                 int most);
-
 }  // namespace unlatch

@@ -5,7 +5,6 @@
 // with the last outputs of stage k-1, so that batches are skipped or used again; the stages take
 // their turns as in the authors' simulated scheduler, at random with equal chances (one fixed
 // sequence), after two steps each in order. Staleness 0, one tape.
-#include <cmath>
 #include <random>
 
 #include "schedules/error.h"
@@ -66,10 +65,8 @@ Schedule dgl(const Shape& shape, const Options& options) {
 }
 
 void resolve(const Shape&, Options& options) {
-  const double asked = options.number("buffer");
   constexpr int most = 1'000'000;
-  require(asked >= 1 && asked <= most && asked == std::floor(asked),
-          "dgl: buffer={} must be a whole number of batches, 1 to {}", asked, most);
+  const int asked = whole_number(options, "dgl", "buffer", 1, most);
   require(asked == 1 || options.is("mode", "async"),
           "dgl: buffer={} needs mode=async; the synchronous form has no replay buffer", asked);
 }

@@ -4,8 +4,6 @@
 // Jaderberg et al., ICML 2017 (arXiv 1608.05343). Breaks the backward and update locks. Step n of a
 // stage: F(n), the synthesiser learns from the gradient of batch n - delta, B(n), U(n); larger
 // deltas hide the way of that gradient. Conditional DNI also shows the label to the synthesiser.
-#include <cmath>
-
 #include "schedules/error.h"
 #include "schedules/schedules.h"
 
@@ -36,10 +34,8 @@ Schedule dni(const Shape& shape, const Options& options) {
 }
 
 void resolve(const Shape&, Options& options) {
-  const double asked = options.number("delta");
   constexpr int most = 1'000'000;
-  require(asked >= 1 && asked <= most && asked == std::floor(asked),
-          "dni: delta={} must be a whole number of batches, 1 to {}", asked, most);
+  whole_number(options, "dni", "delta", 1, most);
   require(options.number("synth_lr") >= 0, "dni: synth_lr={} must not be negative",
           options.number("synth_lr"));
 }

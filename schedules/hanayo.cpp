@@ -4,7 +4,6 @@
 // Liu et al., SC 2023 (arXiv 2308.15762). Stages snake over the ranks: 2P of them a wave,
 // neighbours at a turning point on one rank. The order is found by greedy list scheduling with F=1
 // and B=2: the rank that can start a task first does, backward before forward.
-#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -106,14 +105,12 @@ Schedule hanayo(const Shape& shape, const Options&) {
 }
 
 void resolve(const Shape& shape, Options& options) {
-  const double waves = options.number("waves");
   constexpr int most = 1 << 20;
-  require(waves == std::floor(waves) && waves >= 1 && waves <= most,
-          "hanayo: waves={} is not a whole number of at least 1", waves);
-  require(shape.chunks == 2 * static_cast<int>(waves),
+  const int waves = whole_number(options, "hanayo", "waves", 1, most);
+  require(shape.chunks == 2 * waves,
           "hanayo: a wave is two stages a rank, so waves={} needs {} of them, not {}; say --chunks "
           "{} or waves={}",
-          waves, 2 * static_cast<int>(waves), shape.chunks, 2 * static_cast<int>(waves),
+          waves, 2 * waves, shape.chunks, 2 * waves,
           shape.chunks / 2);
 }
 

@@ -92,6 +92,11 @@ struct Learning {
   /// On the gradient of each micro-batch's loss; a schedule starts with 1/M, a batch's mean.
   double loss_scale = 1;
   bool predicts_weights = false;  ///< F reads weights as momentum may move them by its own update
+  int rescaled_updates =
+      0;  ///< PipeMare T1: updates with a smaller rate on delayed stages; 0: none
+  /// PipeMare T2: backwards read weights moved back by the mean steps of a stage's delay, the mean
+  /// forgetting to this share within it; 0: they do not.
+  double drift_decay = 0;
   bool leaves_gradients = false;  ///< the last gradients of a stage may stay without an update
   LocalGradients local_gradients = {};
   Sources sources = {};

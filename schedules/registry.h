@@ -32,6 +32,10 @@ class Options {
   std::vector<std::pair<std::string, OptionValue>> values_;
 };
 
+/// A key's whole number; throws Error, naming the method, unless it lies between least and most.
+int whole_number(const Options& options, std::string_view method, std::string_view key, int least,
+                 int most);
+
 /// What a schedule keeps to in the steady state; checked against the graph by every_schedule_test.
 struct Promise {
   std::vector<int> forward_staleness;  ///< per stage, in updates

@@ -132,6 +132,14 @@ const std::vector<int>& Options::list(std::string_view key) const {
   return std::get<std::vector<int>>(*find(key));
 }
 
+int whole_number(const Options& options, std::string_view method, std::string_view key, int least,
+                 int most) {
+  const double asked = options.number(key);
+  require(asked >= least && asked <= most && asked == std::floor(asked),
+          "{}: {}={} must be a whole number, {} to {}", method, key, asked, least, most);
+  return static_cast<int>(asked);
+}
+
 ScheduleSpec ScheduleSpec::parse(std::string_view text) {
   ScheduleSpec spec;
   text = trimmed(text);

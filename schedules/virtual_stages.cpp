@@ -1,7 +1,6 @@
 #include "schedules/virtual_stages.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "schedules/error.h"
 
@@ -43,12 +42,10 @@ std::vector<Key> group_keys() {
 }
 
 void resolve_groups(std::string_view name, const Shape& shape, Options& options) {
-  const double asked = options.number("group");
   constexpr int most = 1 << 30;
-  require(asked == std::floor(asked) && asked >= 0 && asked <= most,
-          "{}: group={} is not a whole number of micro-batches", name, asked);
+  const int asked = whole_number(options, name, "group", 0, most);
   const int ranks = shape.ranks();
-  const int group = asked == 0 ? ranks : static_cast<int>(asked);
+  const int group = asked == 0 ? ranks : asked;
   require(group >= ranks,
           "{}: group={} is less than one micro-batch a rank ({} ranks), so that ranks would wait "
           "for each other; take at least {}",

@@ -187,6 +187,11 @@ Shape read_shape(const Arguments& arguments, const ScheduleSpec& spec, bool sync
   shape.batches = arguments.whole("batches", usual.batches);
   shape.drain = arguments.yes("drain", usual.drain);
   shape.replicas = arguments.whole("replicas", usual.replicas, 1, most_stages);
+  const auto copies = std::int64_t{shape.replicas} * spec.method().copies;
+  require(shape.stages * copies <= most_stages,
+          "{} stages of each of {} copies of the model are {}; a run has at most {}; lower "
+          "--stages or --replicas",
+          shape.stages, copies, shape.stages * copies, most_stages);
   const auto all = std::int64_t{shape.micro_batches} * shape.replicas * shape.batches;
   require(all < Edge::max_tasks,
           "--microbatches {} x --replicas {} x --batches {} = {} micro-batches; a run has at most "

@@ -28,6 +28,9 @@ struct Rule {
   double shrink = 1;      ///< on gradients arriving at stages below the last
   bool predicts = false;  ///< F moves its weights by the momentum of the updates ahead of it
   int fewest_stages = 1, most_stages = 5;
+  int rescale = 0;     ///< PipeMare T1: updates with a smaller rate
+  double correct = 0;  ///< PipeMare T2: decay of the drift
+  int in_step = 0;     ///< batches without delay at the start
 };
 
 using Weights = ChainWeights;
@@ -61,6 +64,36 @@ Weights predicted(const Line& line, const Rule& rule, int n, double momentum, do
   return result;
 }
 
+/// PipeMare's running mean of a stage's steps, and the rate's factor.
+struct Drift {
+  int delay = 0;
+  std::vector<double> mean;
+
+  void note(const std::vector<double>& before, const std::vector<double>& after, double decay) {
+    const double kept = std::pow(decay, 1.0 / std::max(delay, 1));
+    for (std::size_t j = 0; j < mean.size(); ++j) {
+      mean[j] = kept * mean[j] + (1 - kept) * (after[j] - before[j]);
+    }
+  }
+  void move_back(std::vector<double>& weights) const {
+    for (std::size_t j = 0; delay > 0 && j < mean.size(); ++j) weights[j] -= delay * mean[j];
+  }
+  double rate_factor(int update, int updates) const {
+    const bool smaller = delay >= 2 && update < updates;
+    return smaller ? std::pow(delay, static_cast<double>(update) / updates - 1) : 1;
+  }
+};
+
+std::vector<Drift> drifts(const Rule& rule, const Weights& initial, int batches) {
+  std::vector<Drift> all;
+  const int stages = static_cast<int>(initial.size());
+  for (int k = 0; k < stages; ++k) {
+    const int longest = std::max(0, batches - rule.in_step - 1);
+    all.push_back({std::min(stages - 1 - k, longest), std::vector<double>(initial[k].size())});
+  }
+  return all;
+}
+
 Line straight_line(const Rule& rule, const ChainProblem& problem, const Weights& initial,
                    double momentum) {
   Weights velocity = initial;
@@ -68,11 +101,16 @@ Line straight_line(const Rule& rule, const ChainProblem& problem, const Weights&
   const Weights zero = velocity;
   Weights sum = zero;
   Line line{{initial}, {zero}, {}};
+  std::vector<Drift> drift = drifts(rule, initial, static_cast<int>(problem.x.size()));
   for (int n = 0; n < static_cast<int>(problem.x.size()); ++n) {
     const Weights forward = rule.predicts ? predicted(line, rule, n, momentum, problem.rate)
                                           : mixed(line, rule.forward_version, n);
-    const ChainGradient g = differentiate(forward, mixed(line, rule.backward_version, n),
-                                          problem.x[n], problem.y[n], rule.loss_scale, rule.shrink);
+    Weights backward = mixed(line, rule.backward_version, n);
+    for (std::size_t k = 0; rule.correct > 0 && k < initial.size(); ++k) {
+      drift[k].move_back(backward[k]);
+    }
+    const ChainGradient g =
+        differentiate(forward, backward, problem.x[n], problem.y[n], rule.loss_scale, rule.shrink);
     line.losses.push_back(g.loss);
     const bool applies = (n + 1) % rule.group == 0;
     if (applies) line.history.push_back(line.history.back());
@@ -81,7 +119,13 @@ Line straight_line(const Rule& rule, const ChainProblem& problem, const Weights&
         sum[k][j] += g.of_weights[k][j];
         if (!applies) continue;
         velocity[k][j] = momentum * velocity[k][j] + sum[k][j];
-        line.history.back()[k][j] -= problem.rate * velocity[k][j];
+        const double rate =
+            rule.rescale > 0 ? problem.rate * drift[k].rate_factor(n, rule.rescale) : problem.rate;
+        line.history.back()[k][j] -= rate * velocity[k][j];
+      }
+      if (rule.correct > 0) {
+        drift[k].note(line.history[line.history.size() - 2][k], line.history.back()[k],
+                      rule.correct);
       }
     }
     if (!applies) continue;
@@ -105,6 +149,30 @@ std::vector<Rule> rules() {
                  .forward_version = stashed,
                  .backward_version = newest,
                  .predicts = true});
+  for (const int in_step : {0, 1, 4}) {
+    const auto delayed = [in_step](int stages, int k, int n) {
+      return n < in_step ? n : std::max(in_step, n - (stages - 1 - k));
+    };
+    Rule rule{.schedule = fmt::format("pipedream:weights=latest,warmup={}", in_step),
+              .forward_version = delayed,
+              .backward_version = newest,
+              .in_step = in_step};
+    all.push_back(rule);
+    rule.schedule += ",rescale=6";
+    rule.rescale = 6;
+    all.push_back(rule);
+    rule.schedule += ",correct=0.135";
+    rule.correct = 0.135;
+    all.push_back(rule);
+  }
+  for (const int in_step : {1, 3}) {
+    const auto delayed = [in_step](int stages, int k, int n) {
+      return n < in_step ? n : std::max(in_step, n - (stages - 1 - k));
+    };
+    all.push_back({.schedule = fmt::format("pipedream:warmup={}", in_step),
+                   .forward_version = delayed,
+                   .backward_version = delayed});
+  }
   for (const int m : {1, 2, 3, 5, 6}) {
     const auto one_old = [m](int, int, int n) { return since_start(n / m - 1); };
     all.push_back({.schedule = "pipedream-2bw",

@@ -27,7 +27,8 @@ inline std::vector<std::string> values(const Key& key, int stages) {
   // What changes numbers only, not the graph.
   for (const std::string_view name :
        {"compensation", "lambda", "decay", "compression", "ratio", "momentum", "clip", "step",
-        "glu", "local_rate", "local_decay", "shrink", "synth_lr", "conditional"}) {
+        "glu", "local_rate", "local_decay", "shrink", "synth_lr", "conditional", "rescale",
+        "correct"}) {
     if (key.name == name) return result;
   }
   if (key.name == inside_key) return {"", "gpipe", "zb-h1"};
