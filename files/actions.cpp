@@ -5,6 +5,26 @@
 #include <algorithm>
 
 namespace unlatch::files {
+namespace {
+
+template <class Keeps>
+ActionTable filtered(const ActionTable& table, Keeps keeps) {
+  ActionTable result;
+  for (const ActionRow& row : table.rows) {
+    ActionRow& kept = result.rows.emplace_back();
+    std::ranges::copy_if(row, std::back_inserter(kept), keeps, &Action::kind);
+  }
+  return result;
+}
+
+template <class Is>
+bool holds(const ActionTable& table, Is is) {
+  return std::ranges::any_of(table.rows, [&](const ActionRow& row) {
+    return std::ranges::any_of(row, is, &Action::kind);
+  });
+}
+
+}  // namespace
 
 std::string_view letter(ActionKind kind) {
   switch (kind) {
@@ -24,12 +44,18 @@ std::string_view letter(ActionKind kind) {
       return "SEND_B";
     case ActionKind::receive_backward:
       return "RECV_B";
+    case ActionKind::wait_send_forward:
+      return "WAIT_SEND_F";
+    case ActionKind::wait_send_backward:
+      return "WAIT_SEND_B";
     case ActionKind::unshard:
       return "UNSHARD";
     case ActionKind::reshard:
       return "RESHARD";
     case ActionKind::reduce_gradient:
       return "REDUCE_GRAD";
+    case ActionKind::wait_reduction:
+      return "WAIT_REDUCE_GRAD";
   }
   return "?";
 }
@@ -64,20 +90,29 @@ Action partner(const Action& message) {
   return other;
 }
 
-bool has_messages(const ActionTable& table) {
-  return std::ranges::any_of(table.rows, [](const ActionRow& row) {
-    return std::ranges::any_of(row, [](const Action& action) { return is_message(action.kind); });
-  });
+Action wait_of(const Action& send) {
+  Action wait = send;
+  wait.kind = send.kind == ActionKind::send_forward ? ActionKind::wait_send_forward
+                                                    : ActionKind::wait_send_backward;
+  return wait;
 }
 
+Action awaited_send(const Action& wait) {
+  Action send = wait;
+  send.kind = wait.kind == ActionKind::wait_send_forward ? ActionKind::send_forward
+                                                         : ActionKind::send_backward;
+  return send;
+}
+
+bool has_messages(const ActionTable& table) { return holds(table, is_message); }
+bool has_waits(const ActionTable& table) { return holds(table, is_wait); }
+
 ActionTable without_sharding(const ActionTable& table) {
-  ActionTable result;
-  for (const ActionRow& row : table.rows) {
-    ActionRow& kept = result.rows.emplace_back();
-    std::ranges::copy_if(row, std::back_inserter(kept),
-                         [](const Action& action) { return action.kind < ActionKind::unshard; });
-  }
-  return result;
+  return filtered(table, takes_micro_batch);
+}
+
+ActionTable without_waits(const ActionTable& table) {
+  return filtered(table, [](ActionKind kind) { return !is_wait(kind); });
 }
 
 }  // namespace unlatch::files

@@ -16,13 +16,16 @@ enum class ActionKind : std::uint8_t {
   backward,
   backward_input,
   backward_weight,
-  send_forward,      ///< the stage's output, to the next stage
-  receive_forward,   ///< the stage's input, from the stage before
-  send_backward,     ///< the gradient of the stage's input, to the stage before
-  receive_backward,  ///< the gradient of the stage's output, from the next stage
-  unshard,           ///< gathers sharded weights; no micro-batch
-  reshard,           ///< frees them again; no micro-batch
-  reduce_gradient,   ///< data-parallel reduction of the stage's gradient; no micro-batch
+  send_forward,        ///< the stage's output, to the next stage
+  receive_forward,     ///< the stage's input, from the stage before
+  send_backward,       ///< the gradient of the stage's input, to the stage before
+  receive_backward,    ///< the gradient of the stage's output, from the next stage
+  wait_send_forward,   ///< until the receiver has taken SEND_F; PyTorch 2.15 and later
+  wait_send_backward,  ///< the same of SEND_B
+  unshard,             ///< gathers sharded weights; no micro-batch
+  reshard,             ///< frees them again; no micro-batch
+  reduce_gradient,     ///< data-parallel reduction of the stage's gradient; no micro-batch
+  wait_reduction,      ///< until REDUCE_GRAD has ended; no micro-batch; PyTorch 2.15 and later
 };
 
 /// Whether an action shares an OVERLAP_F_B cell with its neighbours.
@@ -60,6 +63,13 @@ constexpr bool is_message(ActionKind kind) {
 constexpr bool is_send(ActionKind kind) {
   return kind == ActionKind::send_forward || kind == ActionKind::send_backward;
 }
+constexpr bool is_send_wait(ActionKind kind) {
+  return kind == ActionKind::wait_send_forward || kind == ActionKind::wait_send_backward;
+}
+/// WAIT_SEND_F, WAIT_SEND_B and WAIT_REDUCE_GRAD.
+constexpr bool is_wait(ActionKind kind) {
+  return is_send_wait(kind) || kind == ActionKind::wait_reduction;
+}
 /// B, or the I that stands for it where the backward is split.
 constexpr bool gives_input_gradient(ActionKind kind) {
   return kind == ActionKind::backward || kind == ActionKind::backward_input;
@@ -68,10 +78,20 @@ constexpr bool gives_input_gradient(ActionKind kind) {
 /// The other end of a message: 1RECV_F0 of 0SEND_F0 and the other way round.
 Action partner(const Action& message);
 
+/// WAIT_SEND_F of SEND_F, WAIT_SEND_B of SEND_B, and the other way round.
+Action wait_of(const Action& send);
+Action awaited_send(const Action& wait);
+
 /// True when any row sends or receives: the table is a compute_comms one.
 bool has_messages(const ActionTable& table);
 
-/// The table without UNSHARD, RESHARD and REDUCE_GRAD.
+/// True when any row waits for a send or a reduction.
+bool has_waits(const ActionTable& table);
+
+/// The table without UNSHARD, RESHARD, REDUCE_GRAD and WAIT_REDUCE_GRAD.
 ActionTable without_sharding(const ActionTable& table);
+
+/// The table without WAIT_SEND_F, WAIT_SEND_B and WAIT_REDUCE_GRAD.
+ActionTable without_waits(const ActionTable& table);
 
 }  // namespace unlatch::files

@@ -238,6 +238,11 @@ class StepCounter {
       case ActionKind::receive_forward:
       case ActionKind::receive_backward:
         return has_anywhere(partner(action));
+      case ActionKind::wait_send_forward:
+      case ActionKind::wait_send_backward: {
+        const Action send = awaited_send(action);
+        return has(send, rank) && has_anywhere(partner(send));
+      }
       default:
         return true;
     }

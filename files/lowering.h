@@ -20,8 +20,8 @@ ActionTable with_messages(const ActionTable& table);
 /// after a stage's last gradient of `micro_batches`. Comes before with_messages.
 ActionTable with_sharding(const ActionTable& table, int micro_batches);
 
-/// Steps that a table with messages takes when every action, messages included, takes one step of
-/// its rank. No timing model. Throws Error for what PyTorch's checker does not know (shards,
+/// Steps that a table with messages takes when every action, messages and waits included, takes one
+/// step of its rank. No timing model. Throws Error for what PyTorch's checker does not know (shards,
 /// overlapping blocks) and for rows that wait for each other.
 int unit_steps(const ActionTable& table, const Shape& shape);
 

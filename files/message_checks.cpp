@@ -48,11 +48,11 @@ class Checker {
           continue;
         }
         if (!places_.covers(action)) {
-          if (is_message(action.kind)) report_range(action, rank);
+          if (!is_compute(action.kind)) report_range(action, rank);
           continue;
         }
         Place& place = places_[action];
-        if (place.row >= 0 && is_message(action.kind)) report_twice(action, place, rank);
+        if (place.row >= 0 && !is_compute(action.kind)) report_twice(action, place, rank);
         if (place.row < 0) place = {rank, action.column, static_cast<std::int32_t>(j)};
       }
     }

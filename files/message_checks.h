@@ -15,7 +15,8 @@ namespace unlatch::files {
 /// "missing", "duplicate", "placement", "order", "range". `schedule` gives shape and placement.
 std::vector<Violation> message_violations(const ActionTable& table, const Schedule& schedule);
 
-/// How a rank that sends goes on.
+/// How a rank that sends goes on. A send that the table waits for elsewhere (WAIT_SEND_F or
+/// WAIT_SEND_B) goes on at once, and the wait ends when the receiver has come to the receive.
 enum class Sends {
   buffered,    ///< at once
   rendezvous,  ///< when the receiver has come to the matching receive

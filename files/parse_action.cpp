@@ -27,14 +27,18 @@ constexpr TypeName type_names[] = {
     {"RECV_F", ActionKind::receive_forward},
     {"SEND_B", ActionKind::send_backward},
     {"RECV_B", ActionKind::receive_backward},
+    {"WAIT_SEND_F", ActionKind::wait_send_forward},
+    {"WAIT_SEND_B", ActionKind::wait_send_backward},
     {"UNSHARD", ActionKind::unshard},
     {"RESHARD", ActionKind::reshard},
     {"REDUCE_GRAD", ActionKind::reduce_gradient},
+    {"WAIT_REDUCE_GRAD", ActionKind::wait_reduction},
 };
 
 constexpr std::string_view no_action =
-    "write <stage><type><micro-batch> with a type of F B I W SEND_F RECV_F SEND_B RECV_B, UNSHARD "
-    "RESHARD REDUCE_GRAD without micro-batch, or (..;..)OVERLAP_F_B, as in 2F0";
+    "write <stage><type><micro-batch> with a type of F B I W SEND_F RECV_F SEND_B RECV_B "
+    "WAIT_SEND_F WAIT_SEND_B, UNSHARD RESHARD REDUCE_GRAD WAIT_REDUCE_GRAD without micro-batch, or "
+    "(..;..)OVERLAP_F_B, as in 2F0";
 
 }  // namespace
 

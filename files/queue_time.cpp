@@ -28,7 +28,7 @@ class QueueTimer {
       Queue& work = queues_.emplace_back();
       Queue messages;
       for (const Action& action : row) {
-        if (!takes_micro_batch(action.kind)) continue;
+        if (!is_compute(action.kind) && !is_message(action.kind)) continue;
         (is_compute(action.kind) ? work : messages).actions.push_back(&action);
         stands_[action] = true;
       }

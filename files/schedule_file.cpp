@@ -7,6 +7,7 @@
 #include "files/native_json.h"
 #include "files/repeat.h"
 #include "files/table_schedule.h"
+#include "files/waits.h"
 #include "schedules/error.h"
 #include "schedules/races.h"
 
@@ -70,7 +71,10 @@ std::vector<Violation> ScheduleFile::checked_with_messages(const Schedule& bare,
                                                            Sends sends) const {
   std::vector<Violation> all = bare.violations();
   append(all, message_violations(table_, bare));
-  if (!all.empty() || !problems_.empty() || sends == Sends::buffered) return all;
+  append(all, wait_violations(table_, shape_));
+  if (!all.empty() || !problems_.empty()) return all;
+  if (auto deadlock = wait_deadlock(table_)) all.push_back(std::move(*deadlock));
+  if (!all.empty() || sends == Sends::buffered) return all;
   if (auto deadlock = message_deadlock(sends)) all.push_back(std::move(*deadlock));
   return all;
 }

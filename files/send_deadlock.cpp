@@ -1,11 +1,13 @@
 // The wait graph of blocking sends: two nodes a group of messages, its start and its end. The end
-// waits for the start of every group that holds a partner, the start for the end before it.
+// waits for the start of every group that holds what its actions await, the start for the end
+// before it.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "files/message_checks.h"
 #include "files/task_index.h"
+#include "files/waits.h"
 #include "schedules/graph_algorithms.h"
 
 namespace unlatch::files {
@@ -17,17 +19,23 @@ struct Group {
   std::size_t first = 0, end = 0;
 };
 
-/// One wait of a cycle: a message of a blocked group and the group where its partner stands.
+/// Who waits for a message to come: the receive itself, or the work that needs it.
+enum class Receives { block, posted };
+
+/// One wait of a cycle: an action of a blocked group and the group of what it awaits.
 struct Wait {
-  const Action* message = nullptr;
+  const Action* action = nullptr;
   int row = 0;
   int partner_row = 0;
 };
 
 class WaitFinder {
  public:
-  WaitFinder(const ActionTable& table, Sends sends)
-      : table_(table), sends_(sends), group_of_(stages_in(table), micro_batches_in(table), -1) {
+  WaitFinder(const ActionTable& table, Sends sends, Receives receives)
+      : table_(table),
+        sends_(sends),
+        receives_(receives),
+        group_of_(stages_in(table), micro_batches_in(table), -1) {
     for (std::size_t r = 0; r < table.rows.size(); ++r) add_groups(static_cast<int>(r));
   }
 
@@ -41,7 +49,7 @@ class WaitFinder {
       }
       visit(node - 1);
       for (const Action& action : actions(group)) {
-        const int other = partner_group(action);
+        const int other = awaited_group(action);
         if (other >= 0 && other != group) visit(2 * other);
       }
     };
@@ -64,16 +72,35 @@ class WaitFinder {
                          is_message(actions[j - 1].kind);
       if (!joins) groups_.push_back({row, j, j});
       groups_.back().end = j + 1;
-      if (is_message(actions[j].kind)) {
+      if (group_of_.covers(actions[j])) {
         group_of_[actions[j]] = static_cast<std::int32_t>(groups_.size()) - 1;
       }
     }
   }
 
-  int partner_group(const Action& action) const {
-    if (!is_message(action.kind)) return -1;
-    if (sends_ == Sends::buffered && is_send(action.kind)) return -1;
-    return group_of_.at(partner(action));
+  bool stands(const Action& action) const { return group_of_.at(action) >= 0; }
+
+  /// What must have started before the action ends; nothing where it waits for no other rank.
+  std::optional<Action> awaited(const Action& action) const {
+    if (is_send_wait(action.kind)) return partner(awaited_send(action));
+    if (is_send(action.kind)) {
+      if (sends_ == Sends::buffered || stands(wait_of(action))) return std::nullopt;
+      return partner(action);
+    }
+    if (receives_ == Receives::block) {
+      return is_message(action.kind) ? std::optional(partner(action)) : std::nullopt;
+    }
+    const Action receive = as(action.kind == ActionKind::forward ? ActionKind::receive_forward
+                                                                 : ActionKind::receive_backward,
+                              action);
+    const bool needs_input =
+        action.kind == ActionKind::forward || gives_input_gradient(action.kind);
+    return needs_input && stands(receive) ? std::optional(partner(receive)) : std::nullopt;
+  }
+
+  int awaited_group(const Action& action) const {
+    const std::optional<Action> other = awaited(action);
+    return other ? group_of_.at(*other) : -1;
   }
 
   /// The steps of the cycle that lead from one rank to another.
@@ -83,7 +110,7 @@ class WaitFinder {
       const int from = cycle[n] / 2, to = cycle[(n + 1) % cycle.size()] / 2;
       if (cycle[n] % 2 == 0 || from == to) continue;
       for (const Action& action : actions(from)) {
-        if (partner_group(action) != to) continue;
+        if (awaited_group(action) != to) continue;
         waits.push_back({&action, groups_[from].row, groups_[to].row});
         break;
       }
@@ -92,14 +119,14 @@ class WaitFinder {
   }
 
   Violation violation(const std::vector<Wait>& waits) const {
-    Violation result{"deadlock", {}, waits.front().row, waits.front().message->column, ""};
+    Violation result{"deadlock", {}, waits.front().row, waits.front().action->column, ""};
     std::vector<std::string> parts;
     for (std::size_t n = 0; n < waits.size(); ++n) {
       const Wait& wait = waits[n];
-      result.tasks.push_back(label(*wait.message));
+      result.tasks.push_back(label(*wait.action));
       parts.push_back(fmt::format("rank {} in {} waits for {} of rank {}, which stands behind {}",
-                                  wait.row, result.tasks.back(), label(partner(*wait.message)),
-                                  wait.partner_row, label(*waits[(n + 1) % waits.size()].message)));
+                                  wait.row, result.tasks.back(), label(*awaited(*wait.action)),
+                                  wait.partner_row, label(*waits[(n + 1) % waits.size()].action)));
     }
     constexpr std::size_t most_parts = 10;
     if (parts.size() > most_parts) {
@@ -107,13 +134,18 @@ class WaitFinder {
       parts.erase(parts.begin() + most_parts / 2, parts.end() - most_parts / 2);
       parts.insert(parts.begin() + most_parts / 2, between);
     }
-    result.message =
-        fmt::format("deadlock with {} sends: {}", name(sends_), fmt::join(parts, "; "));
+    result.message = fmt::format("deadlock {}: {}", cause(), fmt::join(parts, "; "));
     return result;
+  }
+
+  std::string cause() const {
+    return receives_ == Receives::posted ? "of sends that are waited for too early"
+                                         : fmt::format("with {} sends", name(sends_));
   }
 
   const ActionTable& table_;
   Sends sends_;
+  Receives receives_;
   std::vector<Group> groups_;
   TaskIndex<std::int32_t> group_of_;
 };
@@ -133,7 +165,12 @@ std::string_view name(Sends sends) {
 }
 
 std::optional<Violation> send_deadlock(const ActionTable& table, Sends sends) {
-  return WaitFinder(table, sends).shortest();
+  return WaitFinder(table, sends, Receives::block).shortest();
+}
+
+std::optional<Violation> wait_deadlock(const ActionTable& table) {
+  if (!has_waits(table)) return std::nullopt;
+  return WaitFinder(table, Sends::buffered, Receives::posted).shortest();
 }
 
 }  // namespace unlatch::files

@@ -41,7 +41,7 @@ class TaskIndex {
   int stages_;
   int micro_batches_;
   Value otherwise_;
-  std::array<std::vector<Value>, 8> values_;
+  std::array<std::vector<Value>, static_cast<std::size_t>(ActionKind::unshard)> values_;
 };
 
 /// The same stage and micro-batch, another kind.

@@ -6,6 +6,7 @@
 #include "files/lowering.h"
 #include "files/native_json.h"
 #include "files/table_schedule.h"
+#include "files/waits.h"
 #include "schedules/error.h"
 #include "tools/command.h"
 #include "tools/json_output.h"
@@ -85,10 +86,21 @@ Source read_source(const Arguments& arguments, const std::string& input, const s
   return source;
 }
 
-files::ActionTable lowered(const files::ActionTable& table, int micro_batches, bool shards) {
-  if (files::has_messages(table)) return shards ? table : files::without_sharding(table);
-  const files::ActionTable bare = files::without_sharding(table);
-  return files::with_messages(shards ? files::with_sharding(bare, micro_batches) : bare);
+/// What a compute_comms file holds beside the messages.
+struct Extras {
+  bool shards = false, waits = false;
+};
+
+/// Messages, shards and waits that the table has already stay where they are.
+files::ActionTable lowered(const files::ActionTable& table, int micro_batches, Extras extras) {
+  const bool complete = files::has_messages(table);
+  files::ActionTable result = extras.shards && complete ? table : files::without_sharding(table);
+  if (extras.shards && !complete) result = files::with_sharding(result, micro_batches);
+  if (!extras.waits) result = files::without_waits(result);
+  const bool add_waits = extras.waits && !files::has_waits(result);
+  if (add_waits) result = files::with_reduction_waits(result);
+  if (!complete) result = files::with_messages(result);
+  return add_waits ? files::with_send_waits(result) : result;
 }
 
 /// Only F, B, I and W, with their overlaps.
@@ -106,12 +118,15 @@ files::ActionTable compute_only(const files::ActionTable& table) {
 std::string csv_of(const Arguments& arguments, const Source& source) {
   const std::string format = arguments.choice("format", {"compute_only", "compute_comms"});
   const bool shards = arguments.yes("shards", false);
+  const bool waits = arguments.yes("waits", false);
   const files::ActionTable table = source.table ? *source.table : files::table_of(source.schedule);
   if (format == "compute_only") {
     require(!shards, "{} needs --format compute_comms", arguments.place("shards"));
+    require(!waits, "{} needs --format compute_comms", arguments.place("waits"));
     return files::pipeline_csv(compute_only(table));
   }
-  return files::pipeline_csv(lowered(table, source.schedule.shape().micro_batches, shards));
+  return files::pipeline_csv(
+      lowered(table, source.schedule.shape().micro_batches, {shards, waits}));
 }
 
 std::string schedule_text(const Arguments& arguments, const std::string& output,
@@ -119,8 +134,10 @@ std::string schedule_text(const Arguments& arguments, const std::string& output,
   if (ends_with(output, ".csv")) return csv_of(arguments, source);
   require(ends_with(output, ".json"),
           "OUT '{}' must end in .csv (PyTorch's pipelining) or .json (the native form)", output);
-  require(!arguments.has("format") && !arguments.has("shards"),
-          "--format and --shards are for CSV files");
+  for (std::string_view name : {"format", "shards", "waits"}) {
+    require(!arguments.has(name), "{} is for CSV files, and '{}' is none", arguments.place(name),
+            output);
+  }
   return files::native_json(source.schedule);
 }
 
@@ -152,7 +169,10 @@ Command convert_command() {
                      {"CSV files",
                       {{"format", "HOW", "compute_only, or compute_comms with the messages"},
                        {"shards", "yes|no",
-                        "compute_comms: UNSHARD, RESHARD and REDUCE_GRAD as well (no)"}}}},
+                        "compute_comms: UNSHARD, RESHARD and REDUCE_GRAD as well (no)"},
+                       {"waits", "yes|no",
+                        "compute_comms: WAIT_SEND_F, WAIT_SEND_B and WAIT_REDUCE_GRAD, which "
+                        "PyTorch asks for from 2.15 on (no)"}}}},
           .run = run};
 }
 

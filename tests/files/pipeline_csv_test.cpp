@@ -47,9 +47,10 @@ std::string refusal(std::string_view text) {
 
 TEST(PipelineCsv, ReadsEveryActionType) {
   EXPECT_THAT(one_row("0F0,1I12,2W3,3B4,0SEND_F0,1RECV_F0,1SEND_B0,0RECV_B0,0UNSHARD,0RESHARD,"
-                      "0REDUCE_GRAD"),
+                      "0REDUCE_GRAD,0WAIT_SEND_F0,1WAIT_SEND_B0,0WAIT_REDUCE_GRAD"),
               ElementsAre("0F0", "1I12", "2W3", "3B4", "0SEND_F0", "1RECV_F0", "1SEND_B0",
-                          "0RECV_B0", "0UNSHARD", "0RESHARD", "0REDUCE_GRAD"));
+                          "0RECV_B0", "0UNSHARD", "0RESHARD", "0REDUCE_GRAD", "0WAIT_SEND_F0",
+                          "1WAIT_SEND_B0", "0WAIT_REDUCE_GRAD"));
 }
 
 TEST(PipelineCsv, CountsIdleCellsAsColumns) {
@@ -99,6 +100,9 @@ TEST(PipelineCsv, WantsTheWholeCell) {
                            "0U0",
                            "0R0",
                            "0UNSHARD0",
+                           "0WAIT_SEND_F",
+                           "0WAIT_REDUCE_GRAD0",
+                           "0WAIT_RECV_F0",
                            "(0F0;0B0",
                            "(0F0;0B0)OVERLAP",
                            "()OVERLAP_F_B",

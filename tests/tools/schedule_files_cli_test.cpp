@@ -139,6 +139,19 @@ TEST(Check, CountsTheStepsOfPyTorchsChecker) {
   EXPECT_EQ(folder.json("check out.csv")["file"]["steps"], 61);
 }
 
+TEST(Check, NamesAWaitWithoutItsSend) {
+  const Folder folder;
+  const json document = verdict(
+      folder, "0F0,0SEND_F0,0RECV_B0,0B0,0WAIT_SEND_F0\n1RECV_F0,1F0,1B0,1SEND_B0,1WAIT_SEND_F0\n");
+  ASSERT_EQ(document["violations"].size(), 2U);
+  EXPECT_EQ(document["violations"][0]["tasks"], json::parse(R"(["1SEND_B0"])"));
+  const json wait = document["violations"][1];
+  EXPECT_EQ(wait["rule"], "missing");
+  EXPECT_EQ(wait["tasks"], json::parse(R"(["1WAIT_SEND_F0"])"));
+  EXPECT_EQ(wait["row"], 1);
+  EXPECT_EQ(wait["column"], 4);
+}
+
 TEST(Convert, WritesAScheduleOfTheCatalogue) {
   const Folder folder;
   const Outcome outcome = folder.run("convert 1f1b out.csv --ranks 2 --microbatches 3");
@@ -150,6 +163,48 @@ TEST(Convert, WritesAScheduleOfTheCatalogue) {
             "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1RECV_F2,1B1,1SEND_B1,1F2,1B2,1SEND_B2\r\n");
   ASSERT_EQ(folder.run("convert lowered.csv back.csv").code, 0);
   EXPECT_EQ(folder.read("back.csv"), folder.read("out.csv"));
+}
+
+TEST(Convert, AddsWaitsWhenAsked) {
+  const Folder folder;
+  const std::string lower = "--format compute_comms --waits yes";
+  ASSERT_EQ(folder.run(fmt::format("convert 1f1b a.csv --ranks 2 --microbatches 2 {}", lower)).code,
+            0);
+  EXPECT_EQ(folder.read("a.csv"),
+            "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0WAIT_SEND_F0,0RECV_B1,0B1,0WAIT_SEND_F1\r\n"
+            "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1,1WAIT_SEND_B0,1WAIT_SEND_B1\r\n");
+  EXPECT_EQ(folder.json("check a.csv")["file"]["format"], "compute_comms");
+  ASSERT_EQ(folder.run(fmt::format("convert a.csv same.csv {}", lower)).code, 0);
+  EXPECT_EQ(folder.read("same.csv"), folder.read("a.csv"));
+  ASSERT_EQ(folder.run("convert a.csv bare.csv --format compute_comms").code, 0);
+  ASSERT_EQ(
+      folder.run("convert 1f1b old.csv --ranks 2 --microbatches 2 --format compute_comms").code, 0);
+  EXPECT_EQ(folder.read("bare.csv"), folder.read("old.csv"));
+  ASSERT_EQ(folder.run("convert old.csv again.csv " + lower).code, 0);
+  EXPECT_EQ(folder.read("again.csv"), folder.read("a.csv"));
+  EXPECT_EQ(folder.run("show file:a.csv").out, folder.run("show file:old.csv").out);
+}
+
+TEST(Convert, AddsWaitsForReductionsBesideShards) {
+  const Folder folder;
+  const std::string lower = "--format compute_comms --waits yes --shards yes";
+  ASSERT_EQ(folder.run(fmt::format("convert 1f1b a.csv --ranks 2 {}", lower)).code, 0);
+  EXPECT_EQ(folder.read("a.csv"),
+            "0UNSHARD,0F0,0SEND_F0,0RECV_B0,0B0,0WAIT_SEND_F0,0REDUCE_GRAD,0WAIT_REDUCE_GRAD,"
+            "0RESHARD\r\n"
+            "1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1REDUCE_GRAD,1WAIT_REDUCE_GRAD,1RESHARD,"
+            "1WAIT_SEND_B0\r\n");
+  EXPECT_EQ(folder.run("check a.csv --sends rendezvous").code, 0);
+}
+
+TEST(Convert, RefusesWaitsWhereNoMessagesAreWritten) {
+  const Folder folder;
+  const Outcome bare = folder.run("convert 1f1b a.csv --waits yes");
+  expect_refused(bare);
+  EXPECT_THAT(bare.err, HasSubstr("--waits needs --format compute_comms"));
+  const Outcome native = folder.run("convert 1f1b a.json --waits yes");
+  expect_refused(native);
+  EXPECT_THAT(native.err, HasSubstr("--waits is for CSV files"));
 }
 
 TEST(Convert, GoesToJsonAndBack) {
