@@ -10,8 +10,8 @@ namespace unlatch::files {
 
 /// End of the last action when every rank runs its work in the order of its row and, beside it, its
 /// messages in theirs: a send when its producer is done, at once (buffered); a receive when its
-/// message was sent. F, I and W take 1, B takes 2, messages nothing. Throws Error for rows that
-/// wait for each other.
+/// message was sent. F, I and W take 1, B takes 2, messages nothing; waits for sends are left out.
+/// Throws Error for rows that wait for each other.
 int queue_time(const ActionTable& table);
 
 }  // namespace unlatch::files

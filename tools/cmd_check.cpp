@@ -38,12 +38,25 @@ std::optional<files::ActionTable> table_with_messages(const ScheduleFile& file) 
   return files::has_messages(bare) ? bare : files::with_messages(bare);
 }
 
+/// Null where a receive stands before anything that leads to its send: such a file runs where the
+/// receive is only posted there, but both times are those of receives that wait.
+template <class Time>
+Json time_or_null(Time time) {
+  try {
+    return time();
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
 /// Times of a valid file: steps where every action and message takes one, and units of the forward
 /// where the messages of a rank stand in one queue beside its work.
 void add_times(Json& json, const ScheduleFile& file) {
   const auto table = table_with_messages(file);
-  json["steps"] = table ? Json(files::unit_steps(*table, file.shape())) : Json(nullptr);
-  json["queue_time"] = table ? Json(files::queue_time(*table)) : Json(nullptr);
+  json["steps"] = json["queue_time"] = nullptr;
+  if (!table) return;
+  json["steps"] = time_or_null([&] { return files::unit_steps(*table, file.shape()); });
+  json["queue_time"] = time_or_null([&] { return files::queue_time(*table); });
 }
 
 Json file_json(const ScheduleFile& file) {

@@ -139,6 +139,15 @@ TEST(Check, CountsTheStepsOfPyTorchsChecker) {
   EXPECT_EQ(folder.json("check out.csv")["file"]["steps"], 61);
 }
 
+// A receive that is posted before its message can come.
+TEST(Check, CountsNoStepsWhereAReceiveStandsEarly) {
+  const Folder folder;
+  const json document = verdict(folder, "0RECV_B0,0F0,0SEND_F0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n");
+  EXPECT_EQ(document["valid"], true);
+  EXPECT_TRUE(document["file"]["steps"].is_null());
+  EXPECT_TRUE(document["file"]["queue_time"].is_null());
+}
+
 TEST(Check, NamesAWaitWithoutItsSend) {
   const Folder folder;
   const json document = verdict(
