@@ -63,17 +63,21 @@ struct Source {
 };
 
 Source source_of(const ScheduleSpec& spec, const Shape& shape) {
-  return {spec.make(shape), std::nullopt};
+  require(
+      shape.micro_batches == 1 || spec.pipeline().uses_micro_batches,
+      "--microbatches {}: {} runs a batch in one piece, and the file would hold 1 micro-batch a "
+      "batch; leave --microbatches out",
+      shape.micro_batches, spec.method().name);
+  Source source{spec.make(shape), std::nullopt};
+  source.schedule.build();  // refuses what cannot run
+  return source;
 }
 
 Source read_source(const Arguments& arguments, const std::string& input, const std::string& text) {
   const bool file = is_file_name(input);
   if (!file) {
     const ScheduleSpec spec = read_schedule(input);
-    Source source =
-        source_of(spec, read_shape(arguments, spec, /*synchronous=*/spec.method().synchronous));
-    source.schedule.build();  // refuses what cannot run
-    return source;
+    return source_of(spec, read_shape(arguments, spec, /*synchronous=*/spec.method().synchronous));
   }
   for (std::string_view name : {"stages", "ranks", "chunks", "microbatches", "batches", "drain"}) {
     require(!arguments.has(name), "{} contradicts the file '{}', which has a shape of its own",

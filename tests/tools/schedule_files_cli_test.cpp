@@ -216,6 +216,23 @@ TEST(Convert, RefusesWaitsWhereNoMessagesAreWritten) {
   EXPECT_THAT(native.err, HasSubstr("--waits is for CSV files"));
 }
 
+TEST(Convert, RefusesMicroBatchesOfAScheduleThatRunsABatchInOnePiece) {
+  const Folder folder;
+  for (const char* spec : {"bp", "ssgd", "ddg", "dsp"}) {
+    for (const char* out : {"a.csv", "a.json"}) {
+      const Outcome refused = folder.run(fmt::format("convert {} {} --microbatches 8", spec, out));
+      expect_refused(refused);
+      EXPECT_THAT(refused.err, HasSubstr(fmt::format("--microbatches 8: {} runs a batch in one "
+                                                     "piece",
+                                                     spec)));
+    }
+  }
+  EXPECT_EQ(folder.files(), 0);
+  EXPECT_EQ(folder.run("convert bp a.csv --microbatches 1").code, 0);
+  EXPECT_EQ(folder.run("convert bp b.csv").code, 0);
+  EXPECT_EQ(folder.read("a.csv"), folder.read("b.csv"));
+}
+
 TEST(Convert, GoesToJsonAndBack) {
   const Folder folder;
   ASSERT_EQ(folder.run("convert 1f1b a.csv --ranks 3 --microbatches 4").code, 0);
