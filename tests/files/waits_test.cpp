@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "files/lowering.h"
+#include "files/message_order.h"
 #include "files/pipeline_csv.h"
 #include "files/queue_time.h"
 #include "files/schedule_file.h"
@@ -162,6 +163,21 @@ TEST(WaitDeadlock, DoesNotWaitInAReceive) {
       "0RECV_B0,0F0,0SEND_F0,0B0,0WAIT_SEND_F0\n1RECV_F0,1F0,1B0,1SEND_B0,1WAIT_SEND_B0\n";
   EXPECT_THAT(violations(early), IsEmpty());
   EXPECT_EQ(violations(early, Sends::rendezvous).size(), 1U);
+}
+
+// A ring of three ranks: the wait of rank 0 holds up the gradient that ranks 2 and 1 need before
+// the receive it waits for is posted.
+TEST(WaitDeadlock, GoesThroughWorkThatNeedsAMessage) {
+  const std::string late = pipeline_csv(with_send_waits(
+      in_program_order(table("0F0,3F0,0F1,3F1,3B0,0B0,3B1,0B1\n1F0,4F0,1F1,4B0,1B0,4F1,4B1,1B1\n"
+                             "2F0,5F0,5B0,2F1,2B0,5F1,5B1,2B1\n"),
+                       1)));
+  EXPECT_THAT(violations(late), IsEmpty());
+  const auto found = violations(
+      replaced(replaced(late, ",3WAIT_SEND_F1", ""), ",3SEND_F1", ",3SEND_F1,3WAIT_SEND_F1"));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_THAT(found[0].tasks, testing::UnorderedElementsAre("3WAIT_SEND_F1", "1B0", "2B0"));
+  EXPECT_THAT(found[0].message, HasSubstr("rank 1 in 1B0 waits for 2SEND_B0 of rank 2"));
 }
 
 // What blocks as a plain send goes on where the wait stands later.
