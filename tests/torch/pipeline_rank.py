@@ -75,40 +75,6 @@ def own_stages(path, rank):
     return sorted({int(stage) for stage in re.findall(r"\b(\d+)[FBIW]\d+", cells)})
 
 
-def add_waits(path, added):
-    """Writes the file again with the WAIT_* actions that newer runtimes ask for.
-
-    The waits for sends are placed by PyTorch's own pass; a reduction is waited for at once.
-    """
-    with open(path, newline="", encoding="utf-8") as file:
-        rows = [[schedules._Action.from_str(cell) for cell in row] for row in csv.reader(file)]
-    with_waits = schedules._add_wait_send(dict(enumerate(rows)))
-    with open(added, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        for row in with_waits.values():
-            cells = []
-            for action in row:
-                cells.append(str(action))
-                if cells[-1].endswith("REDUCE_GRAD"):
-                    cells.append(cells[-1].replace("REDUCE_GRAD", "WAIT_REDUCE_GRAD"))
-            writer.writerow(cells)
-
-
-def load(schedule, job, rank):
-    """Loads the file; remarks, where waits had to be put in first."""
-    try:
-        schedule._load_csv(job["csv"], format=job["format"])
-        return []
-    except Exception as refusal:
-        why = message(refusal)
-        if not re.search("no matching wait|WAIT_REDUCE_GRAD|pending reduction", why):
-            raise Refused(why) from refusal
-    completed = f"{job['csv']}.waits-{rank}"
-    add_waits(job["csv"], completed)
-    schedule._load_csv(completed, format=job["format"])
-    return ["[waits]"]
-
-
 def train(schedule, stages, modules, problem, job):
     """Losses, a list a step, of the micro-batches that this rank computed the loss of."""
     kind = getattr(torch, problem["type"])
@@ -140,12 +106,11 @@ def run(job, problem, rank):
         own = [Stage(module, s, stages, torch.device("cpu")) for s, module in modules.items()]
         schedule = schedules._PipelineScheduleRuntime(own, job["microbatches"],
                                                       loss_fn=LOSSES[problem["loss"]])
+        schedule._load_csv(job["csv"], format=job["format"])
     except Exception as refusal:
         raise Refused(message(refusal)) from refusal
-    remarks = load(schedule, job, rank)
     losses = train(schedule, stages, modules, problem, job)
-    if any(stage.opens_to_itself for stage in own):
-        remarks.append("[opening]")
+    remarks = ["[opening]"] if any(stage.opens_to_itself for stage in own) else []
     weights = {s: [p.flatten().tolist() for p in m.parameters()] for s, m in modules.items()}
     return {"status": "ok", "remarks": remarks, "losses": losses,
             "weights": weights if problem["last_weights"] else {}}

@@ -5,7 +5,8 @@ Each schedule that a CSV can say is exported, loaded with _PipelineScheduleRunti
 trained on CPU processes over gloo. The losses of every step must equal those of Unlatch's
 back-propagation on the same weights and data to 1e-5, relative; on the scalar chain the last
 weights as well. Formats: compute_only (PyTorch adds the messages), compute_comms (the messages are
-Unlatch's; nothing averages the gradients, so the script does) and compute_comms with --shards yes.
+Unlatch's; nothing averages the gradients, so the script does) and compute_comms with --shards yes;
+the last two with --waits yes where this PyTorch knows WAIT_SEND_F.
 
   python3 tests/torch/run_exported_schedules.py --unlatch build/release/tools/unlatch
       [--ranks 4] [--chunks V] [--microbatches 8] [--steps 3] [--schedule SPEC ...] [--format F ...]
@@ -30,7 +31,7 @@ SKIPPED = 77
 TOLERANCE = 1e-5
 NOTES = {
     "[waits]": "this PyTorch wants WAIT_SEND_F, WAIT_SEND_B and WAIT_REDUCE_GRAD in a file with\n"
-               "messages, which convert does not write; the script put them in",
+               "messages; convert wrote them (--waits yes)",
     "[opening]": "this PyTorch opens connections by a message between neighbouring stages, also\n"
                  "where both are on one rank, which gloo cannot send; the script left that one out",
 }
@@ -41,6 +42,7 @@ SCHEDULES = ["bp", "gpipe", "gpipe:backward=ascending", "1f1b", "interleaved-1f1
 CHUNKS = {"hanayo:waves=2": 4}  # where a schedule of the list does not have its usual number
 # Two copies of the model on different ranks: convert must refuse, a CSV cannot say it.
 NOT_EXPORTABLE = {"dualpipe", "chimera"}
+ONE_PIECE = {"bp"}  # runs a batch in one piece, so that convert refuses --microbatches
 # The name here, what PyTorch calls it, further flags of convert, whether REDUCE_GRAD is in it.
 FORMATS = {"compute_only": ("compute_only", [], True),
            "compute_comms": ("compute_comms", [], False),
@@ -79,13 +81,20 @@ def why_skipped():
     return None
 
 
+def wants_waits(form):
+    """Whether this PyTorch takes a file of that format with WAIT_* actions alone."""
+    from torch.distributed.pipelining import schedules
+    return form == "compute_comms" and hasattr(schedules, "WAIT_SEND_F")
+
+
 def export(arguments, spec, name, path):
     """Writes the file; (stages, micro-batches) as it says them."""
     form, flags, _ = FORMATS[name]
     chunks = arguments.chunks or CHUNKS.get(spec)
     problems.unlatch(arguments.unlatch, "convert", spec, path, "--ranks", arguments.ranks,
                      *(["--chunks", chunks] if chunks else []),
-                     "--microbatches", arguments.microbatches, "--format", form, *flags)
+                     *(["--microbatches", arguments.microbatches] if spec not in ONE_PIECE else []),
+                     "--format", form, *flags, *(["--waits", "yes"] if wants_waits(form) else []))
     cells = re.findall(r"\b(\d+)F(\d+)", path.read_text(encoding="utf-8"))
     return 1 + max(int(s) for s, _ in cells), 1 + max(int(m) for _, m in cells)
 
@@ -184,6 +193,8 @@ def verdict(line, results_by_job):
         if not largest <= TOLERANCE:
             status = "failed"
         remarks.update(remark for r in results.values() for remark in r["remarks"])
+    if wants_waits(FORMATS[line["format"]][0]):
+        remarks.add("[waits]")
     return status, "  ".join(texts + sorted(remarks))
 
 
