@@ -7,14 +7,15 @@
 
 namespace unlatch::exec {
 
-/// An auxiliary head with a loss of its own (DGL) or a gradient synthesiser (DNI). Used by one
-/// stage at a time.
+/// An auxiliary head with a loss of its own (DGL), a gradient synthesiser (DNI) or a fixed random
+/// map of the output error (DFA). Used by one stage at a time.
 class LocalHead {
  public:
   virtual ~LocalHead() = default;
-  /// Gradient of an output. A head with a loss adds to the gradient of its own parameters; the loss
-  /// counts `scale` times.
-  virtual Tensor gradient(const Tensor& output, const Tensor& target, double scale,
+  /// Gradient of the stage's output, from that output; for feedback from the gradient of the last
+  /// stage's. A head with a loss adds to the gradient of its own parameters; the loss counts
+  /// `scale` times.
+  virtual Tensor gradient(const Tensor& from, const Tensor& target, double scale,
                           Workspace& workspace) = 0;
   /// A synthesiser steps towards the gradient that the next stage found for an earlier output.
   virtual void learn(const Tensor& output, const Tensor& target, const Tensor& gradient,

@@ -1,5 +1,7 @@
 #include "exec/scalar_heads.h"
 
+#include "models/random.h"
+
 namespace unlatch::exec {
 namespace {
 
@@ -45,19 +47,38 @@ std::vector<double> ScalarSynthesiser::parameters() const {
   return conditional_ ? std::vector{p_, q_, r_} : std::vector{p_, q_};
 }
 
+Tensor ScalarFeedback::gradient(const Tensor& error, const Tensor&, double, Workspace&) {
+  return scalar(pool_, b_ * *error.data<double>());
+}
+
+namespace {
+
+std::unique_ptr<LocalHead> scalar_head(const LocalGradients& local, Stage model_stage,
+                                       const models::OptimizerSpec& optimizer) {
+  switch (local.source) {
+    case GradientSource::local_head:
+      return std::make_unique<ScalarHead>(optimizer);
+    case GradientSource::synthesiser:
+      return std::make_unique<ScalarSynthesiser>(local.conditional, local.rate);
+    case GradientSource::feedback:
+      return std::make_unique<ScalarFeedback>(2 * models::random_uniform(0, model_stage.value) - 1);
+    case GradientSource::next_stage:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 std::vector<std::unique_ptr<LocalHead>> scalar_heads(const TaskGraph& graph,
                                                      const models::OptimizerSpec& optimizer) {
   const LocalGradients& local = graph.learning().local_gradients;
+  const Shape& shape = graph.shape();
   std::vector<std::unique_ptr<LocalHead>> heads;
   if (local.source == GradientSource::next_stage) return heads;
-  for (const Stage k : up_to<Stage>(graph.shape().stages)) {
-    if (graph.shape().is_last(k)) {
-      heads.push_back(nullptr);
-    } else if (local.source == GradientSource::local_head) {
-      heads.push_back(std::make_unique<ScalarHead>(optimizer));
-    } else {
-      heads.push_back(std::make_unique<ScalarSynthesiser>(local.conditional, local.rate));
-    }
+  for (const Stage k : up_to<Stage>(shape.stages)) {
+    heads.push_back(shape.is_last(k) ? nullptr
+                                     : scalar_head(local, shape.model_stage(k), optimizer));
   }
   return heads;
 }

@@ -1,4 +1,5 @@
-// The local heads of the scalar chain: one weight with a loss (DGL), a linear synthesiser (DNI).
+// The local heads of the scalar chain: one weight with a loss (DGL), a linear synthesiser (DNI), a
+// fixed random weight (DFA).
 #pragma once
 
 #include <array>
@@ -51,8 +52,25 @@ class ScalarSynthesiser : public LocalHead {
   BufferPool pool_;
 };
 
-/// One head a stage, as the graph's local gradients want them; null for the last stage. Empty where
-/// gradients come from the next stage.
+/// The error times a fixed b.
+class ScalarFeedback : public LocalHead {
+ public:
+  explicit ScalarFeedback(double b) : b_(b) {}
+
+  Tensor gradient(const Tensor& error, const Tensor& target, double scale,
+                  Workspace& workspace) override;
+  void learn(const Tensor&, const Tensor&, const Tensor&, Workspace&) override {}
+  void update(double) override {}
+  std::vector<double> parameters() const override { return {b_}; }
+
+ private:
+  double b_;
+  BufferPool pool_;
+};
+
+/// One head a stage, as the graph's local gradients want them; null for the last stage of a copy.
+/// Empty where gradients come from the next stage. The b of feedback are drawn uniformly from
+/// [-1, 1), the same in every run.
 std::vector<std::unique_ptr<LocalHead>> scalar_heads(const TaskGraph& graph,
                                                      const models::OptimizerSpec& optimizer);
 

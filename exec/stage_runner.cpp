@@ -18,11 +18,11 @@ StageRunner::StageRunner(const TaskGraph& graph, std::vector<StageModule*> modul
   require(modules.size() == stages_.size(), "{} stage modules were given for {} stages",
           modules.size(), stages_.size());
   const bool local = graph.learning().local_gradients.source != GradientSource::next_stage;
-  require(!local || heads.size() == stages_.size(),
-          "{}: its stages learn from local heads or synthesisers, and the stages given have none; "
-          "the scalar chain of `unlatch numerics` has them",
-          graph.schedule());
-  require(!local || graph.shape().copies == 1,
+  require(
+      !local || heads.size() == stages_.size(),
+      "{}: its stages learn from local heads, and {} were given for {} stages; give one a stage",
+      graph.schedule(), heads.size(), stages_.size());
+  require(!local || has_feedback() || graph.shape().copies == 1,
           "{}: {} copies of the model were asked for, but local heads belong to one copy and are "
           "never averaged; run one replica",
           graph.schedule(), graph.shape().copies);
@@ -42,7 +42,7 @@ StageRunner::StageRunner(const TaskGraph& graph, std::vector<StageModule*> modul
     }
     if (!local || graph.shape().is_last(Stage{static_cast<int>(k)})) continue;
     stage.head = heads[k];
-    stage.outputs.resize(micro_batches);
+    if (!has_feedback()) stage.outputs.resize(micro_batches);
   }
   copies_ = make_copies(graph, stages_);
   if (graph.learning().rescaled_updates > 0 || graph.learning().drift_decay > 0) follow_drift();
@@ -155,7 +155,7 @@ void StageRunner::forward(const Task& task, Workspace& workspace) {
 void StageRunner::hand_on(const Task& task, Tensor output, Workspace& workspace) {
   const int i = task.micro_batch.value;
   if (!is_last(task.stage)) {
-    if (state(task).head != nullptr) state(task).outputs[i] = output;
+    if (!state(task).outputs.empty()) state(task).outputs[i] = output;
     StageState& next = stages_[task.stage.value + 1];
     if (next.takers.empty() || next.takers[i] > 0) next.activations[i] = std::move(output);
     return;
@@ -163,6 +163,10 @@ void StageRunner::hand_on(const Task& task, Tensor output, Workspace& workspace)
   StageState& stage = state(task);
   const Loss loss = stage.module->loss(output, target_of(task), graph_.learning().loss_scale,
                                        &stage.errors[i], workspace);
+  if (has_feedback()) {
+    const int first = task.stage.value - graph_.shape().model_stage(task.stage).value;
+    for (int k = first; k < task.stage.value; ++k) stages_[k].errors[i] = stage.errors[i];
+  }
   if (observer_.loss) observer_.loss(task.micro_batch, loss);
 }
 
@@ -179,10 +183,10 @@ Tensor StageRunner::output_gradient(const Task& task, Workspace& workspace) {
   StageState& stage = state(task);
   const int i = task.micro_batch.value;
   if (stage.head == nullptr) return std::exchange(stage.errors[i], {});
-  const bool still_to_learn =
-      graph_.learning().local_gradients.source == GradientSource::synthesiser;
-  const Tensor output = still_to_learn ? stage.outputs[i] : std::exchange(stage.outputs[i], {});
-  return stage.head->gradient(output, target_of(task), graph_.learning().loss_scale, workspace);
+  Tensor& kept = has_feedback() ? stage.errors[i] : stage.outputs[i];
+  const bool still_to_learn = source() == GradientSource::synthesiser;
+  const Tensor from = still_to_learn ? kept : std::exchange(kept, {});
+  return stage.head->gradient(from, target_of(task), graph_.learning().loss_scale, workspace);
 }
 
 void StageRunner::learn(const Task& task, Workspace& workspace) {
@@ -198,8 +202,8 @@ void StageRunner::backward(const Task& task, Workspace& workspace) {
   const Tensor weights = weights_for_backward(task);
   const Tensor error = output_gradient(task, workspace);
   const double scale = is_last(task.stage) ? 1.0 : graph_.learning().gradient_scale;
-  const bool sends = !graph_.shape().is_first(task.stage) &&
-                     graph_.learning().local_gradients.source != GradientSource::local_head;
+  const bool sends = !graph_.shape().is_first(task.stage) && !has_feedback() &&
+                     source() != GradientSource::local_head;
   Tensor gradient;
   if (task.op == Op::backward) {
     const auto tape = std::exchange(stage.tapes[i], nullptr);

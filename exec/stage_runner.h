@@ -63,6 +63,8 @@ class StageRunner : public TaskRunner {
   void observe_server(const Task& task);
   void hand_on(const Task& task, Tensor output, Workspace& workspace);
   StageState& state(const Task& task) { return stages_[task.stage.value]; }
+  GradientSource source() const { return graph_.learning().local_gradients.source; }
+  bool has_feedback() const { return source() == GradientSource::feedback; }
   bool is_last(Stage k) const { return graph_.shape().is_last(k); }
 
   const TaskGraph& graph_;

@@ -12,10 +12,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::array<std::pair<std::string_view, GradientSource>, 3> source_words{
+constexpr std::array<std::pair<std::string_view, GradientSource>, 4> source_words{
     {{"next_stage", GradientSource::next_stage},
      {"local_head", GradientSource::local_head},
-     {"synthesiser", GradientSource::synthesiser}}};
+     {"synthesiser", GradientSource::synthesiser},
+     {"feedback", GradientSource::feedback}}};
 constexpr std::array<std::pair<std::string_view, Agreement::Kind>, 4> kind_words{
     {{"sum", Agreement::Kind::sum},
      {"average", Agreement::Kind::average},

@@ -252,10 +252,18 @@ Builder::Node Builder::output_taken_by(Stage k, MicroBatch i) const {
   return output_of_forward(k - 1, sources.empty() ? i : sources[k.value][i.value]);
 }
 
-/// B, or the I that stands for it, of a stage that works on the gradient of the next one.
+/// B, or the I that stands for it, of a stage that works on what another stage sends it.
 bool Builder::takes_gradient(const Task& task) const {
-  return gives_input_gradient(task.op) && !shape_.is_last(task.stage) &&
-         schedule_.learning().local_gradients.source == GradientSource::next_stage;
+  const bool from_other_stage = gradient_source() == GradientSource::next_stage ||
+                                gradient_source() == GradientSource::feedback;
+  return gives_input_gradient(task.op) && !shape_.is_last(task.stage) && from_other_stage;
+}
+
+/// What makes the gradient that stage k works on or learns from; the loss is a part of the last
+/// stage's F.
+Builder::Node Builder::gradient_taken_by(Stage k, MicroBatch i) const {
+  if (gradient_source() == GradientSource::feedback) return find(Op::forward, shape_.last_of(k), i);
+  return output_of_backward(k + 1, i);
 }
 
 void Builder::add_data_edges(Node node) {
@@ -273,7 +281,7 @@ void Builder::add_data_edges(Node node) {
   const bool waits =
       task.op == Op::pop_backward || (takes_gradient(task) && find(Op::pop_backward, k, i) == none);
   if (waits && !shape_.is_last(k)) {
-    from_other_lane(output_of_backward(k + 1, i), EdgeKind::gradient);
+    from_other_lane(gradient_taken_by(k, i), EdgeKind::gradient);
   }
   if (gives_input_gradient(task.op)) from_other_lane(find(Op::recompute, k, i), EdgeKind::local);
 }

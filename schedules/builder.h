@@ -85,7 +85,9 @@ class Builder {
   void add_edge(Node from, EdgeKind kind) { edges_.push_back({from, kind}); }
   Node output_of_forward(Stage k, MicroBatch i) const;
   Node output_of_backward(Stage k, MicroBatch i) const;
+  GradientSource gradient_source() const { return schedule_.learning().local_gradients.source; }
   bool takes_gradient(const Task& task) const;
+  Node gradient_taken_by(Stage k, MicroBatch i) const;
   Node output_taken_by(Stage k, MicroBatch i) const;
 
   // Topological order (builder_order.cpp).

@@ -125,7 +125,7 @@ void Builder::check_order_of(Rank rank) {
     }
     if (gives_input_gradient(task.op)) {
       must_follow(node, find(Op::recompute, k, i));
-      if (takes_gradient(task)) must_follow(node, output_of_backward(k + 1, i));
+      if (takes_gradient(task)) must_follow(node, gradient_taken_by(k, i));
     }
     if (task.op == Op::forward && !shape_.is_first(k)) must_follow(node, output_taken_by(k, i));
     if (task.op == Op::backward_weight) must_follow(node, find(Op::backward_input, k, i));

@@ -34,6 +34,8 @@ struct Shape {
   int stages_a_copy() const { return stages / copies; }
   bool is_first(Stage k) const { return k.value % stages_a_copy() == 0; }
   bool is_last(Stage k) const { return (k.value + 1) % stages_a_copy() == 0; }
+  /// The last stage of the copy that holds stage k.
+  Stage last_of(Stage k) const { return {(copy_of(k) + 1) * stages_a_copy() - 1}; }
   /// The slice of the model that a stage holds, the same in every copy.
   Stage model_stage(Stage k) const { return {k.value % stages_a_copy()}; }
   int copy_of(Stage k) const { return k.value / stages_a_copy(); }

@@ -19,6 +19,7 @@ enum class GradientSource : std::uint8_t {
   next_stage,   ///< the backward of the next stage
   local_head,   ///< a head with a loss of its own (DGL): no gradient leaves a stage
   synthesiser,  ///< a prediction from the output, trained by the next stage's gradient (DNI)
+  feedback,     ///< a fixed random map of the last stage's output error (DFA)
 };
 
 struct LocalGradients {

@@ -135,6 +135,7 @@ class Detector {
           read(id, Resource::activation, stage_key(k - 1) | source.value);
         }
         write(id, Resource::activation, key(k));
+        if (has_feedback() && graph_.shape().is_last(k)) write(id, Resource::error, key(k + 1));
         write(id, task.has(replayed) ? Resource::input : Resource::tape, key(k));
         break;
       case Op::recompute:
@@ -146,7 +147,7 @@ class Detector {
       case Op::backward_input:
         read_weights(id, task);
         read(id, Resource::tape, key(k));
-        if (takes_gradient(k)) read(id, Resource::error, key(k + 1));
+        if (takes_gradient(k)) read(id, Resource::error, key(gradient_from(k)));
         write(id, Resource::error, key(k));
         if (task.op == Op::backward) write(id, Resource::gradients, gradient_key(task));
         break;
@@ -215,9 +216,15 @@ class Detector {
     }
   }
 
+  GradientSource source() const { return graph_.learning().local_gradients.source; }
+  bool has_feedback() const { return source() == GradientSource::feedback; }
   bool takes_gradient(Stage k) const {
-    return !graph_.shape().is_last(k) &&
-           graph_.learning().local_gradients.source == GradientSource::next_stage;
+    return !graph_.shape().is_last(k) && (source() == GradientSource::next_stage || has_feedback());
+  }
+  /// Errors are named by the stage whose input they belong to; that of the loss comes one after the
+  /// last.
+  Stage gradient_from(Stage k) const {
+    return has_feedback() ? graph_.shape().last_of(k) + 1 : k + 1;
   }
 
   /// A version in the stash, or sent by a server, is written by nobody any more, but must have been

@@ -20,6 +20,7 @@ const std::vector<Method>& methods() {
       pipedream_2bw_method(),
       dgl_method(),
       dni_method(),
+      dfa_method(),
       interleaved_1f1b_method(),
       looped_bfs_method(),
       zb_h1_method(),

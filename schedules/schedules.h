@@ -17,6 +17,7 @@ Method pipedream_method();
 Method pipedream_2bw_method();
 Method dgl_method();
 Method dni_method();
+Method dfa_method();
 Method interleaved_1f1b_method();
 Method looped_bfs_method();
 Method zb_h1_method();

@@ -39,8 +39,15 @@ class TransferPass {
     if (!crosses_ranks(old_, edge, to)) return false;
     const bool forward = edge.kind() == EdgeKind::activation;
     const std::vector<bool>& links = forward ? links_.activation : links_.gradient;
-    const std::size_t boundary = forward ? to.stage.value - 1 : to.stage.value;
+    const Stage from = old_.task(edge.from()).stage;
+    const std::size_t boundary = forward ? from.value : from.value - 1;
     return boundary < links.size() && links[boundary];
+  }
+
+  /// Direct feedback: the last stage sends its output error to all stages at once.
+  bool broadcasts(Stage k) const {
+    return old_.learning().local_gradients.source == GradientSource::feedback &&
+           old_.shape().is_last(k);
   }
 
   void add_lanes() {
@@ -54,7 +61,7 @@ class TransferPass {
       if (k < last && crosses(k + 1) && has(links_.activation, k)) {
         lanes.push_back({old_.rank_of(k), Engine::link_forward, k});
       }
-      if (k > Stage{0} && crosses(k - 1) && has(links_.gradient, k - 1)) {
+      if (k > Stage{0} && (crosses(k - 1) || broadcasts(k)) && has(links_.gradient, k - 1)) {
         lanes.push_back({old_.rank_of(k), Engine::link_backward, k});
       }
     }
@@ -116,7 +123,8 @@ class TransferPass {
 
   void add_send(TaskId producer) {
     const Task& from = old_.task(producer);
-    const bool forward = from.op == Op::forward || from.op == Op::push_forward;
+    const bool forward = (from.op == Op::forward || from.op == Op::push_forward) &&
+                         !old_.shape().is_last(from.stage);
     const Rank rank = old_.rank(from);
     Task task = from;
     task.op = forward ? Op::send_forward : Op::send_backward;

@@ -16,7 +16,8 @@ struct Links {
 };
 
 /// Replaces each activation or gradient edge between ranks, on a boundary with such a link, by
-/// edge -> send task -> edge. One FIFO lane a direction and boundary, on the sender's rank. A
+/// edge -> send task -> edge. One FIFO lane a direction and boundary, on the sender's rank. The
+/// output error of direct feedback leaves the last stage once for all others, on its link back. A
 /// barrier then also waits for the messages of its iteration. Where copies of a model have a
 /// server, PUSH and PULL tasks are added in the same way.
 TaskGraph with_transfers(const TaskGraph& graph, const Links& links);

@@ -15,7 +15,8 @@ class DataTasks {
   explicit DataTasks(const TaskGraph& graph)
       : columns_(graph.shape().all_micro_batches()),
         forward_(cells(graph), none),
-        backward_(cells(graph), none) {
+        backward_(cells(graph), none),
+        has_feedback_(graph.learning().local_gradients.source == GradientSource::feedback) {
     for (const TaskId id : graph.ids()) {
       const Task& task = graph.task(id);
       if (task.op == Op::forward) forward_[cell(task)] = id;
@@ -34,7 +35,7 @@ class DataTasks {
       case Op::push_backward:
       case Op::pop_backward:
       case Op::send_backward:
-        return backward_[cell(task)];
+        return (has_feedback_ ? forward_ : backward_)[cell(task)];
       case Op::barrier:
         return none;
       default:
@@ -55,6 +56,7 @@ class DataTasks {
   int columns_;
   std::vector<TaskId> forward_;
   std::vector<TaskId> backward_;
+  bool has_feedback_;  ///< what goes back is the error that the last F found
 };
 
 }  // namespace

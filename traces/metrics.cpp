@@ -55,6 +55,7 @@ std::vector<StageMetrics> stage_metrics(const TaskGraph& graph) {
 
 TransferTotals transfer_totals(const TaskGraph& graph,
                                const std::vector<std::int64_t>& input_bytes) {
+  const bool has_feedback = graph.learning().local_gradients.source == GradientSource::feedback;
   TransferTotals totals;
   for (const TaskId id : graph.ids()) {
     const Task& task = graph.task(id);
@@ -63,7 +64,9 @@ TransferTotals transfer_totals(const TaskGraph& graph,
       if (!crosses_ranks(graph, edge, task)) continue;
       const Stage upper = std::max(task.stage, graph.task(edge.from()).stage);
       ++totals.count;
-      if (!input_bytes.empty()) totals.bytes += input_bytes[upper.value];
+      // An output error is no stage's input; a number a class, it is small beside them.
+      const bool is_error = has_feedback && edge.kind() == EdgeKind::gradient;
+      if (!input_bytes.empty() && !is_error) totals.bytes += input_bytes[upper.value];
     }
   }
   return totals;

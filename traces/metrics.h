@@ -25,7 +25,8 @@ struct StageMetrics {
   int updates = 0;
 };
 
-/// Data that crosses ranks, over links that take time or none.
+/// Data that crosses ranks, over links that take time or none. The output errors of direct feedback
+/// count as messages without bytes.
 struct TransferTotals {
   std::int64_t count = 0;
   std::int64_t bytes = 0;

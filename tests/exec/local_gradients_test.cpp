@@ -1,4 +1,4 @@
-// DGL and DNI on the scalar chain: the golden rows, and random chains against a straight line
+// DGL, DNI and DFA on the scalar chain: the golden rows, and random chains against a straight line
 // written from the update rules, bit for bit through the threaded executor.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -12,6 +12,7 @@
 #include "exec/stage_runner.h"
 #include "schedules/error.h"
 #include "schedules/registry.h"
+#include "tests/exec/reference_chain.h"
 
 namespace unlatch::exec {
 namespace {
@@ -51,7 +52,7 @@ TEST(LocalGradients, GiveTheGoldenRowOfDni) {
 }
 
 TEST(LocalGradients, OfOneStageAreThoseOfBackPropagation) {
-  for (const std::string schedule : {"dgl", "dni", "dni:conditional=yes,delta=3"}) {
+  for (const std::string schedule : {"dgl", "dni", "dni:conditional=yes,delta=3", "dfa"}) {
     const ChainResult result = run(schedule, golden(), 1);
     EXPECT_EQ(result.weights_by_update, run("bp", golden(), 1).weights_by_update) << schedule;
     EXPECT_TRUE(result.heads.empty());
@@ -128,6 +129,37 @@ Line dni_line(const ChainProblem& problem, bool conditional, std::size_t delta, 
   return line;
 }
 
+/// The last stage steps down its true gradient, every other one on b_k times the output error, all
+/// from the weights of the batch's forward.
+Line dfa_line(const ChainProblem& problem, int stages, const std::vector<std::vector<double>>& b) {
+  Line line{{}, b, {}};
+  ChainWeights weights = cut(problem.weights, stages);
+  for (std::size_t n = 0; n < problem.x.size(); ++n) {
+    ChainWeights inputs = weights, outputs = weights;
+    double h = problem.x[n];
+    for (std::size_t k = 0; k < weights.size(); ++k) {
+      for (std::size_t j = 0; j < weights[k].size(); ++j) {
+        inputs[k][j] = h;
+        h = outputs[k][j] = std::tanh(weights[k][j] * h);
+      }
+    }
+    const double error = h - problem.y[n];
+    line.losses.push_back(0.5 * error * error);
+    for (std::size_t k = 0; k < weights.size(); ++k) {
+      double g = k + 1 < weights.size() ? b[k][0] * error : error;
+      for (std::size_t j = weights[k].size(); j-- > 0;) {
+        const double inner = g * slope_of(outputs[k][j]);
+        g = inner * weights[k][j];
+        weights[k][j] -= problem.rate * (inner * inputs[k][j]);
+      }
+    }
+  }
+  for (const auto& stage : weights) {
+    line.weights.insert(line.weights.end(), stage.begin(), stage.end());
+  }
+  return line;
+}
+
 ChainProblem random_problem(int stages, int batches, unsigned seed) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<double> value(-1.5, 1.5);
@@ -168,6 +200,24 @@ TEST(LocalGradients, FollowTheStraightLineOfDniBitForBit) {
           expect_equal(run(schedule, problem, stages, 1 + stages % 3),
                        dni_line(problem, conditional, delta, 0.2));
         }
+      }
+    }
+  }
+}
+
+TEST(LocalGradients, FollowTheStraightLineOfDfaBitForBit) {
+  for (int stages = 1; stages <= 5; ++stages) {
+    for (const int batches : {1, 2, 5, 13}) {
+      for (const int extra : {0, 1, 3}) {
+        SCOPED_TRACE(fmt::format("K={} batches={} extra={}", stages, batches, extra));
+        const ChainProblem problem = random_problem(stages + extra, batches, 10 * stages + extra);
+        const ChainResult result = run("dfa", problem, stages, 1 + stages % 3);
+        ASSERT_EQ(std::ssize(result.heads), stages - 1);
+        for (std::size_t k = 0; k < result.heads.size(); ++k) {
+          EXPECT_LT(std::abs(result.heads[k].at(0)), 1);
+          EXPECT_NE(result.heads[k][0], k == 0 ? 0 : result.heads[k - 1][0]);
+        }
+        expect_equal(result, dfa_line(problem, stages, result.heads));
       }
     }
   }

@@ -1,5 +1,6 @@
 #include "schedules/transfers.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,6 +37,32 @@ TEST(WithTransfers, LeavesFreeBoundariesAlone) {
       EXPECT_EQ(task.stage, Stage{0});
     }
   }
+}
+
+TEST(WithTransfers, SendsTheErrorOfDirectFeedbackOnceToAllStages) {
+  const TaskGraph graph = ScheduleSpec::parse("dfa").make({.stages = 4, .batches = 3}).build();
+  const std::vector<bool> all(3, true);
+  const TaskGraph sends = with_transfers(graph, {all, all});
+  EXPECT_EQ(count(sends, Op::send_forward), 9);
+  EXPECT_EQ(count(sends, Op::send_backward), 3);
+  int taken = 0;
+  for (const TaskId id : sends.ids()) {
+    const Task& task = sends.task(id);
+    if (task.op == Op::send_backward) {
+      EXPECT_EQ(task.stage, Stage{3});
+    }
+    for (const Edge edge : sends.edges_into(id)) {
+      if (edge.kind() != EdgeKind::gradient) continue;
+      EXPECT_EQ(task.op, Op::backward);
+      const Task& from = sends.task(edge.from());
+      EXPECT_EQ(label(from), fmt::format("3SEND_B{}", task.micro_batch.value));
+      ++taken;
+    }
+  }
+  EXPECT_EQ(taken, 9);
+  // The last boundary's link carries it, whatever the others take.
+  EXPECT_EQ(count(with_transfers(graph, {all, {true, true, false}}), Op::send_backward), 0);
+  EXPECT_EQ(count(with_transfers(graph, {all, {false, false, true}}), Op::send_backward), 3);
 }
 
 TEST(WithTransfers, KeepsTheOrderOfEachLane) {

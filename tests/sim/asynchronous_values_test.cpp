@@ -63,6 +63,17 @@ TEST(AsynchronousValues, DeltaHidesTheWayOfTheGradientsOfDni) {
   }
 }
 
+/// All forwards, the message of the error, one backward: then stage 0 is free for the next batch.
+TEST(AsynchronousValues, DfaGoesBackOnAllStagesAtOnce) {
+  for (const int stages : {1, 2, 3, 5}) {
+    EXPECT_DOUBLE_EQ(period_ms("dfa", {.stages = stages}, unit_costs(stages)), stages + 2);
+    const StageCosts costs =
+        costs_of({.activation_transfer = "0.5", .gradient_transfer = "0.75"}, stages);
+    const double links = stages > 1 ? 0.5 * (stages - 1) + 0.75 : 0;
+    EXPECT_DOUBLE_EQ(period_ms("dfa", {.stages = stages}, costs), stages + 2 + links);
+  }
+}
+
 TEST(AsynchronousValues, DglRunsAsDrawn) {
   const TaskGraph graph = graph_of("dgl", {.stages = 3, .batches = 6});
   const Timeline timeline = run(graph, unit_costs(3));
