@@ -157,13 +157,29 @@ std::size_t DnnStageModule::output_bytes() const {
   return parts_->chain.output().layout.get_size();
 }
 std::size_t DnnStageModule::parameters() const { return parts_->initial.size(); }
+const Place& DnnStageModule::output() const { return parts_->chain.output(); }
+
+std::unique_ptr<DnnStageModule> DnnStageModule::make(const models::Model& model,
+                                                     const models::StageRange& range,
+                                                     const Place& input, const DnnRun& run) {
+  // Primitives remember for how many threads they were made.
+  const OneMathsThread one_thread;
+  const std::span layers(model.layers.data() + range.first,
+                         static_cast<std::size_t>(range.layers()));
+  std::vector<float> weights;
+  std::vector<float> statistics;
+  for (int j = range.first; j <= range.last; ++j) {
+    append(weights, models::initial_weights(model, j, run.seed));
+    append(statistics, models::initial_statistics(model, j));
+  }
+  return std::unique_ptr<DnnStageModule>(new DnnStageModule(std::make_unique<Parts>(
+      Chain(layers, input), std::move(weights), std::move(statistics), run.optimizer)));
+}
 
 std::vector<std::unique_ptr<DnnStageModule>> make_dnn_stages(
     const models::Model& model, std::span<const models::StageRange> ranges, const DnnRun& run) {
   require(run.micro_batch_size > 0, "model {}: a micro-batch holds {} samples; give at least 1",
           model.name, run.micro_batch_size);
-  // Primitives remember for how many threads they were made.
-  const OneMathsThread one_thread;
   Place place{dnnl::engine(dnnl::engine::kind::cpu, 0), Mode::training, run.micro_batch_size,
               model.input, plain_layout(run.micro_batch_size, model.input)};
   std::vector<std::unique_ptr<DnnStageModule>> stages;
@@ -175,22 +191,17 @@ std::vector<std::unique_ptr<DnnStageModule>> make_dnn_stages(
             "and cover the model",
             model.name, range.first, range.last, next - 1);
     next = range.last + 1;
-    const std::span layers(model.layers.data() + range.first,
-                           static_cast<std::size_t>(range.layers()));
-    std::vector<float> weights;
-    std::vector<float> statistics;
-    for (int j = range.first; j <= range.last; ++j) {
-      append(weights, models::initial_weights(model, j, run.seed));
-      append(statistics, models::initial_statistics(model, j));
-    }
-    Chain chain(layers, place);
-    place = chain.output();
-    stages.emplace_back(new DnnStageModule(std::make_unique<DnnStageModule::Parts>(
-        std::move(chain), std::move(weights), std::move(statistics), run.optimizer)));
+    stages.push_back(DnnStageModule::make(model, range, place, run));
+    place = stages.back()->output();
   }
   require(next == static_cast<int>(model.layers.size()),
           "model {}: the stages cover {} of {} layers", model.name, next, model.layers.size());
   return stages;
+}
+
+std::unique_ptr<DnnStageModule> make_dnn_stage_on(const Place& input, const models::Model& model,
+                                                  const DnnRun& run) {
+  return DnnStageModule::make(model, {0, static_cast<int>(model.layers.size()) - 1}, input, run);
 }
 
 }  // namespace unlatch::exec

@@ -12,6 +12,8 @@
 
 namespace unlatch::exec {
 
+struct Place;
+
 /// What the stages of one run have in common.
 struct DnnRun {
   int micro_batch_size = 1;
@@ -47,10 +49,19 @@ class DnnStageModule : public StageModule {
   std::span<float> statistics();
   std::size_t output_bytes() const;  ///< of the tensor handed to the next stage
   std::size_t parameters() const;
+  /// Where and in which layout that tensor lies.
+  const Place& output() const;
 
  private:
   struct Parts;
   explicit DnnStageModule(std::unique_ptr<Parts> parts);
+  /// Layers first..last of a model, on an input that lies like that.
+  static std::unique_ptr<DnnStageModule> make(const models::Model& model,
+                                              const models::StageRange& range, const Place& input,
+                                              const DnnRun& run);
+  friend std::unique_ptr<DnnStageModule> make_dnn_stage_on(const Place& input,
+                                                           const models::Model& model,
+                                                           const DnnRun& run);
   friend std::vector<std::unique_ptr<DnnStageModule>> make_dnn_stages(
       const models::Model& model, std::span<const models::StageRange> ranges, const DnnRun& run);
 
@@ -61,5 +72,10 @@ class DnnStageModule : public StageModule {
 /// width] floats, targets int32 labels. Creates every primitive (about 1 ms each).
 std::vector<std::unique_ptr<DnnStageModule>> make_dnn_stages(
     const models::Model& model, std::span<const models::StageRange> ranges, const DnnRun& run);
+
+/// A whole model as one stage on the output of another, whose samples, shape and layout are those
+/// of `input`.
+std::unique_ptr<DnnStageModule> make_dnn_stage_on(const Place& input, const models::Model& model,
+                                                  const DnnRun& run);
 
 }  // namespace unlatch::exec

@@ -195,7 +195,7 @@ int run(const Arguments& arguments) {
   const TaskGraph graph = schedule.build();
   const auto ranges = choose_partition(arguments, plan, graph, workload);
   const TrainingResult result = train(plan, graph, ranges);
-  const MemorySizes sizes = memory_sizes_of(plan, ranges);
+  const MemorySizes sizes = memory_sizes_of(plan, graph.learning().local_gradients, ranges);
   Report report{.plan = plan,
                 .graph = graph,
                 .ranges = ranges,

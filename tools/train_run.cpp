@@ -8,6 +8,7 @@
 
 #include "exec/cpu_backend.h"
 #include "exec/data_feed.h"
+#include "exec/dnn_heads.h"
 #include "exec/dnn_stage.h"
 #include "exec/executor.h"
 #include "exec/stage_runner.h"
@@ -184,7 +185,7 @@ std::vector<models::StageRange> flop_partition(const Arguments& arguments, const
                          forward_flops_of_layers(plan.model), pays);
 }
 
-MemorySizes memory_sizes_of(const TrainingPlan& plan,
+MemorySizes memory_sizes_of(const TrainingPlan& plan, const LocalGradients& local,
                             const std::vector<models::StageRange>& ranges) {
   constexpr std::int64_t float_bytes = sizeof(float);
   const auto shapes = plan.model.shapes();
@@ -202,6 +203,14 @@ MemorySizes memory_sizes_of(const TrainingPlan& plan,
     sizes.weight.push_back(weights);
     sizes.gradient.push_back(weights);
     sizes.optimizer.push_back(plan.optimizer.momentum > 0 ? weights : 0);
+    if (&range == &ranges.back()) break;  // no head on the last stage
+    const exec::HeadSize head = exec::head_size(
+        local, shapes[static_cast<std::size_t>(range.last) + 1], plan.model.classes);
+    const bool keeps_velocity =
+        local.source == GradientSource::local_head && plan.optimizer.momentum > 0;
+    sizes.weight.back() += head.weights * float_bytes;
+    sizes.gradient.back() += head.gradient * float_bytes;
+    sizes.optimizer.back() += keeps_velocity ? head.weights * float_bytes : 0;
   }
   return sizes.for_copies(plan.shape.copies);
 }
@@ -209,12 +218,18 @@ MemorySizes memory_sizes_of(const TrainingPlan& plan,
 TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
                      const std::vector<models::StageRange>& ranges) {
   std::vector<std::vector<std::unique_ptr<exec::DnnStageModule>>> copies;
+  std::vector<std::unique_ptr<exec::LocalHead>> heads;
   std::vector<exec::StageModule*> modules;
+  std::vector<exec::LocalHead*> lent_heads;
+  const exec::DnnRun run{
+      .micro_batch_size = plan.piece_size(), .optimizer = plan.optimizer, .seed = plan.seed};
   for (int copy = 0; copy < plan.shape.copies; ++copy) {
-    copies.push_back(exec::make_dnn_stages(
-        plan.model, ranges,
-        {.micro_batch_size = plan.piece_size(), .optimizer = plan.optimizer, .seed = plan.seed}));
+    copies.push_back(exec::make_dnn_stages(plan.model, ranges, run));
     for (const auto& stage : copies.back()) modules.push_back(stage.get());
+    for (auto& head : exec::make_dnn_heads(graph.learning().local_gradients, copies.back(), run)) {
+      lent_heads.push_back(head.get());
+      heads.push_back(std::move(head));
+    }
   }
   exec::DataFeed feed(plan.data.train, plan.model.input, plan.batch_size, plan.shape.micro_batches,
                       plan.seed);
@@ -224,7 +239,8 @@ TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
       [&](int batch) {
         return plan.rate.at_batch(batch, plan.shape.batches, plan.batches_per_epoch);
       },
-      {.loss = [&](MicroBatch i, const exec::Loss& loss) { journal.add(i, loss); }, .update = {}});
+      {.loss = [&](MicroBatch i, const exec::Loss& loss) { journal.add(i, loss); }, .update = {}},
+      lent_heads);
   exec::CpuBackend backend(graph, runner, {.workers = plan.threads});
   TrainingResult result;
   result.workers = backend.workers();

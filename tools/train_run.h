@@ -49,8 +49,8 @@ TrainingPlan read_plan(const Arguments& arguments);
 /// --partition over the model's operations, R counted where a stage has to pay for it.
 std::vector<models::StageRange> flop_partition(const Arguments& arguments, const TrainingPlan& plan,
                                                const TaskGraph& graph);
-/// Bytes that each stage keeps, from the facts of its layers.
-MemorySizes memory_sizes_of(const TrainingPlan& plan,
+/// Bytes that each stage keeps, from the facts of its layers; those of its local head included.
+MemorySizes memory_sizes_of(const TrainingPlan& plan, const LocalGradients& local,
                             const std::vector<models::StageRange>& ranges);
 /// True when F and R of a rank share a worker, so that R costs time of its own.
 bool recompute_is_paid(const TrainingPlan& plan, const TaskGraph& graph);

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "exec/cpu_backend.h"
 #include "exec/data_feed.h"
+#include "exec/dnn_heads.h"
 #include "exec/dnn_stage.h"
 #include "exec/executor.h"
 #include "exec/stage_runner.h"
@@ -27,6 +27,7 @@ struct NetworkRun {
   int chunks = 1;
   int micro_batches = 1;
   int workers = 0;
+  int replicas = 1;
 };
 
 constexpr int batch_size = 16;
@@ -40,23 +41,30 @@ std::vector<float> train(const NetworkRun& run) {
   const TaskGraph graph = spec.make({.stages = run.stages,
                                      .chunks = run.chunks,
                                      .micro_batches = run.micro_batches,
-                                     .batches = batches})
+                                     .batches = batches,
+                                     .replicas = run.replicas})
                               .build();
   const int parts = graph.shape().micro_batches;
-  std::vector<std::unique_ptr<DnnStageModule>> owned;
-  for (int copy = 0; copy < graph.shape().copies; ++copy) {
-    std::ranges::move(
-        make_dnn_stages(
-            model, models::uniform_partition(static_cast<int>(model.layers.size()), run.stages),
-            {.micro_batch_size = batch_size / parts,
-             .optimizer = models::OptimizerSpec::parse("momentum:momentum=0.9"),
-             .seed = 7}),
-        std::back_inserter(owned));
-  }
+  const DnnRun stage_run{.micro_batch_size = batch_size / parts,
+                         .optimizer = models::OptimizerSpec::parse("momentum:momentum=0.9"),
+                         .seed = 7};
+  std::vector<std::vector<std::unique_ptr<DnnStageModule>>> owned;
+  std::vector<std::unique_ptr<LocalHead>> heads;
   std::vector<StageModule*> modules;
-  for (const auto& stage : owned) modules.push_back(stage.get());
+  std::vector<LocalHead*> lent_heads;
+  for (int copy = 0; copy < graph.shape().copies; ++copy) {
+    owned.push_back(make_dnn_stages(
+        model, models::uniform_partition(static_cast<int>(model.layers.size()), run.stages),
+        stage_run));
+    for (const auto& stage : owned.back()) modules.push_back(stage.get());
+    for (auto& head : make_dnn_heads(graph.learning().local_gradients, owned.back(), stage_run)) {
+      lent_heads.push_back(head.get());
+      heads.push_back(std::move(head));
+    }
+  }
   DataFeed feed(data.train, model.input, batch_size, parts, 7);
-  StageRunner runner(graph, modules, feed, [](int) { return 0.05; });
+  StageRunner runner(
+      graph, modules, feed, [](int) { return 0.05; }, {}, lent_heads);
   CpuBackend backend(graph, runner, {.workers = run.workers});
   exec::run(graph, backend);
   std::vector<float> weights;
@@ -144,6 +152,44 @@ TEST(NetworkRuns, ThreadsChangeNoBit) {
     three.workers = 3;
     EXPECT_EQ(train(three), expected) << schedule;
   }
+}
+
+TEST(NetworkRuns, ThreadsChangeNoBitOfLocalHeads) {
+  for (const std::string schedule :
+       {"dgl", "dgl:mode=async,buffer=2", "dni", "dni:conditional=yes,delta=2", "dfa"}) {
+    const std::string model = "resnet20:input=data,width=8";
+    const NetworkRun one{.schedule = schedule, .model = model, .stages = 3, .workers = 1};
+    const std::vector<float> expected = train(one);
+    NetworkRun three = one;
+    three.workers = 3;
+    EXPECT_EQ(train(three), expected) << schedule;
+  }
+}
+
+TEST(NetworkRuns, LocalHeadsOfOneStageAreBackPropagationBitForBit) {
+  const std::vector<float> bp = train({});
+  for (const std::string schedule : {"dgl", "dgl:mode=async,buffer=2", "dni", "dfa"}) {
+    EXPECT_EQ(train({.schedule = schedule}), bp) << schedule;
+  }
+}
+
+TEST(NetworkRuns, LocalHeadsTrainEveryStageAndOtherwiseThanBackPropagation) {
+  const std::vector<float> bp = train({.stages = 3});
+  const std::vector<float> untrained = train({.schedule = "dni:synth_lr=0", .stages = 3});
+  for (const std::string schedule :
+       {"dgl", "dgl:mode=async,buffer=2", "dni", "dni:conditional=yes", "dfa"}) {
+    const std::vector<float> trained = train({.schedule = schedule, .stages = 3});
+    EXPECT_GT(relative_difference(trained, bp), 1e-4) << schedule;
+    EXPECT_NE(trained.front(), untrained.front()) << schedule;  // a weight of the first stage
+  }
+}
+
+TEST(NetworkRuns, DirectFeedbackOnReplicasIsThatOfTheWholeBatch) {
+  const std::string model = "resnet20:input=data,width=8,norm=no";
+  EXPECT_LE(
+      relative_difference(train({.schedule = "dfa", .model = model, .stages = 3, .replicas = 2}),
+                          train({.schedule = "dfa", .model = model, .stages = 3})),
+      1e-5);
 }
 
 TEST(NetworkRuns, StaleSchedulesTrainOnOtherWeightsThanBackPropagation) {
