@@ -295,7 +295,8 @@ class Detector {
   History& history_of(Resource resource, std::int64_t key) {
     std::vector<History>& histories = history_[static_cast<int>(resource)];
     const std::size_t a_stage = places(resource);
-    if (histories.empty()) histories.resize(a_stage * graph_.shape().stages);
+    // One stage more: the error of the last one's loss.
+    if (histories.empty()) histories.resize(a_stage * (graph_.shape().stages + 1));
     return histories[static_cast<std::size_t>(key >> 32) * a_stage +
                      static_cast<std::uint32_t>(key)];
   }

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "schedules/error.h"
+#include "schedules/assumed_times.h"
 #include "schedules/schedules.h"
 #include "schedules/zb_auto_search.h"
 
@@ -30,13 +30,7 @@ Schedule zb_auto(const Shape& shape, const Options& options) {
 }
 
 void resolve(const Shape&, Options& options) {
-  if (options.find("times") == nullptr) options.set("times", std::vector<int>{1, 1, 1});
-  const std::vector<int>& times = options.list("times");
-  require(times.size() == 3 && *std::min_element(times.begin(), times.end()) > 0,
-          "zb-auto: times are three whole numbers above 0, those of F, I and W as in 3/2/1, not {}",
-          fmt::join(times, "/"));
-  const double comm = options.number("comm");
-  require(comm >= 0, "zb-auto: comm is the time of a transfer, 0 or more, not {}", comm);
+  resolve_assumed_times("zb-auto", options);
   const double memory = options.number("memory");
   require(memory >= 0 && memory <= 1,
           "zb-auto: memory is the share of a tape that W keeps, 0 to 1, not {}", memory);

@@ -5,7 +5,7 @@
 // and 2P-1-r, so the loss is on rank 0. No idle time where F=I=W and M >= 2P-1.
 #include <algorithm>
 
-#include "schedules/error.h"
+#include "schedules/assumed_times.h"
 #include "schedules/rank_order.h"
 #include "schedules/schedules.h"
 #include "schedules/zb_v_search.h"
@@ -67,15 +67,10 @@ Schedule zb_v(const Shape& shape, const Options& options) {
 }
 
 void resolve(const Shape&, Options& options) {
-  const std::vector<int> ones{1, 1, 1};
-  if (options.find("times") == nullptr) options.set("times", ones);
+  resolve_assumed_times("zb-v", options);
   const std::vector<int>& times = options.list("times");
-  require(times.size() == 3 && *std::min_element(times.begin(), times.end()) > 0,
-          "zb-v: times are three whole numbers above 0, those of F, I and W as in 3/2/1, not {}",
-          fmt::join(times, "/"));
   const double comm = options.number("comm");
-  require(comm >= 0, "zb-v: comm is the time of a transfer, 0 or more, not {}", comm);
-  require(options.is("order", "search") || (times == ones && comm == 0),
+  require(options.is("order", "search") || (times == std::vector<int>{1, 1, 1} && comm == 0),
           "zb-v: times={} and comm={} need order=search; the fixed order assumes no times",
           fmt::join(times, "/"), comm);
 }
