@@ -1,4 +1,5 @@
-// Real learning: every schedule trains LeNet on the shipped digits to at least 97 % test accuracy.
+// Real learning: every schedule trains LeNet on the shipped digits to at least 97 % test accuracy;
+// those with local gradients at rates of their own to what they were found to reach.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -84,6 +85,46 @@ TEST_P(DigitsLearning, ReachesNinetySevenPercent) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Catalogue, DigitsLearning, testing::ValuesIn(cases()));
+
+/// Local gradients are others than those of back-propagation, and worse the more convolutions they
+/// train: the bars lie about one point in a hundred below what runs of seed 0 reached, back-
+/// propagation 97.8 % at a rate of 0.2.
+struct LocalCase {
+  std::string schedule;
+  double rate;
+  double mlp[2];  ///< least accuracy with 2 and 3 stages
+  double lenet[2];
+};
+
+void PrintTo(const LocalCase& c, std::ostream* out) {
+  *out << fmt::format("{} --lr {}", c.schedule, c.rate);
+}
+
+class LocalGradientsLearning : public testing::TestWithParam<LocalCase> {};
+
+TEST_P(LocalGradientsLearning, ReachesWhatIsReported) {
+  const LocalCase& c = GetParam();
+  const Folder folder;
+  for (const bool is_mlp : {true, false}) {
+    for (const int stages : {2, 3}) {
+      SCOPED_TRACE(fmt::format("{} stages of {}", stages, is_mlp ? "mlp" : "lenet"));
+      const nlohmann::json result = folder.json(
+          fmt::format("train --schedule {} --stages {} --model {} --data digits --batch-size 32"
+                      " --epochs 60 --lr {} --lr-schedule linear --weight-decay 0.001",
+                      c.schedule, stages, is_mlp ? "mlp" : "lenet", c.rate));
+      EXPECT_GE(result.at("test_accuracy").get<double>(), (is_mlp ? c.mlp : c.lenet)[stages - 2]);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Catalogue, LocalGradientsLearning,
+    testing::Values(LocalCase{"dgl", 0.2, {0.965, 0.96}, {0.97, 0.955}},
+                    LocalCase{"dgl:mode=async,buffer=4", 0.2, {0.965, 0.96}, {0.97, 0.955}},
+                    LocalCase{
+                        "dni:conditional=yes,synth_lr=0.5", 0.05, {0.945, 0.945}, {0.945, 0.945}},
+                    LocalCase{"dni:synth_lr=0.5", 0.02, {0.93, 0.915}, {0.895, 0.5}},
+                    LocalCase{"dfa", 0.02, {0.94, 0.92}, {0.93, 0.88}}));
 
 }  // namespace
 }  // namespace unlatch::test

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <tuple>
@@ -92,8 +93,10 @@ const Slice* slice_at(const Tracks& all, const json& arrow_end) {
 }
 
 /// O28: each id one start in a sender and one finish in the receiver of the same message.
-/// `elsewhere`: a message may be used by the task of another micro-batch.
-void expect_arrows_that_bind(const std::string& text, bool elsewhere = false) {
+/// `elsewhere`: a message may be used by the task of another micro-batch. `error_from`: the stage
+/// that all gradients come from.
+void expect_arrows_that_bind(const std::string& text, bool elsewhere = false,
+                             std::optional<Stage> error_from = {}) {
   const Tracks all = tracks(text);
   std::map<int, json> starts;
   for (const json& start : events(text, "s")) {
@@ -116,7 +119,11 @@ void expect_arrows_that_bind(const std::string& text, bool elsewhere = false) {
     if (!elsewhere) {
       EXPECT_EQ(to->micro_batch, from->micro_batch);
     }
-    EXPECT_EQ(to->stage - from->stage, start["name"] == "activation" ? 1 : -1);
+    if (start["name"] == "activation" || !error_from) {
+      EXPECT_EQ(to->stage - from->stage, start["name"] == "activation" ? 1 : -1);
+    } else {
+      EXPECT_EQ(from->stage, error_from->value);
+    }
   }
   EXPECT_EQ(finished.size(), starts.size());
 }
@@ -352,13 +359,16 @@ TEST(ChromeTrace, IsSoundForEverySchedule) {
     // In DNI, the gradients that train a synthesiser after its last B are used by no task shown.
     const bool elsewhere = method.name == "dni";
     if (elsewhere) arrows -= shape.stages - 1;
+    // In DFA, all gradients are made of the error that the last stage found.
+    const auto error_from =
+        method.name == "dfa" ? std::optional(free.shape().last_stage()) : std::nullopt;
     for (const TaskGraph* graph : {&free, &linked}) {
       for (const UnitCosts costs : {UnitCosts{}, UnitCosts{1500ns, 3001ns, 777ns}}) {
         const Timeline timeline = earliest(*graph, costs);
         const std::string text = trace(*graph, timeline);
         SCOPED_TRACE(method.name);
         expect_no_half_overlaps(text);
-        expect_arrows_that_bind(text, elsewhere);
+        expect_arrows_that_bind(text, elsewhere, error_from);
         EXPECT_EQ(events(text, "s").size(), static_cast<std::size_t>(arrows));
         EXPECT_EQ(text, trace(*graph, timeline));
       }
