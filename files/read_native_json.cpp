@@ -68,6 +68,11 @@ Shape read_shape(const Json& json) {
           shape.copies, shape.stages, shape.micro_batches);
   require(shape.copies % shape.replicas == 0, "shape: {} replicas must divide {} copies",
           shape.replicas, shape.copies);
+  const int on_one_set = shape.copies / shape.replicas;
+  require(shape.chunks % on_one_set == 0,
+          "shape: {} copies of the model share each set of ranks, so every rank holds a stage of "
+          "each, but chunks is {}; copies on ranks of their own are replicas",
+          on_one_set, shape.chunks);
   const auto all = std::int64_t{shape.micro_batches} * shape.batches;
   require(all <= most, "shape: {} micro-batches in all; a run has at most {}", all, most);
   return shape;

@@ -35,7 +35,10 @@ void Builder::add_all_reduce_nodes() {
   const int period = updates_an_all_reduce();
   for (const Stage k : up_to<Stage>(shape_.stages_a_copy())) {
     first_node_.push_back(static_cast<Node>(tasks_.size()));
-    for (std::size_t n = period - 1; n < updates_[k.value].size(); n += period) {
+    const std::size_t updates = updates_[k.value].size();
+    for (std::size_t n = 0; n < updates; ++n) {
+      // The last update is joined too, so that a run ends with one model.
+      if ((n + 1) % period != 0 && n + 1 != updates) continue;
       Task task = tasks_[updates_[k.value][n]];
       task.op = Op::all_reduce;
       task.version = static_cast<std::int32_t>(n);
@@ -152,8 +155,9 @@ void Builder::join_summed(Node node) {
 void Builder::join_averaged(Node node) {
   const Task& task = tasks_[node];
   const int period = agreement().period;
-  if ((task.version + 1) % period != 0) return;
-  const Node all_reduce = all_reduce_of(task.stage, (task.version + 1) / period - 1);
+  const int updates = static_cast<int>(updates_[task.stage.value].size());
+  if ((task.version + 1) % period != 0 && task.version + 1 != updates) return;
+  const Node all_reduce = all_reduce_of(task.stage, task.version / period);
   joined_[all_reduce - first_all_reduce()].push_back(node);
   pending_[task.stage.value].push_back(all_reduce);
 }

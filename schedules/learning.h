@@ -64,7 +64,7 @@ struct Compression {
 struct Agreement {
   enum class Kind : std::uint8_t {
     sum,      ///< AR sums the gradients of all copies before every update
-    average,  ///< copies update alone; AR averages their weights after every `period` updates
+    average,  ///< copies update alone; AR averages their weights after each `period`, and the last
     server,   ///< U applies one copy's gradient to a server's weights, with which the copy goes on
     delayed,  ///< copies step alone; AR applies the sum of their gradients to a server's weights,
               ///< which they pull every `period` batches, and in every batch of the warm-up

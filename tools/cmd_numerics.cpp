@@ -1,4 +1,5 @@
 // unlatch numerics: a schedule run on a scalar chain by the threaded executor.
+#include <algorithm>
 #include <cmath>
 
 #include "exec/numerics.h"
@@ -112,6 +113,7 @@ int run(const Arguments& arguments) {
   if (problem.x.empty())
     exec::fill_with_golden_data(problem, spec.effective(shape).all_micro_batches());
   const TaskGraph graph = spec.make(shape).build();
+  require_momentum_fits(problem.optimizer, graph.learning());
   const int threads = asked_threads(arguments);
   warn_of_too_many_threads(threads, graph);
   const exec::ChainResult result = exec::run_chain(graph, problem, {.workers = threads});
@@ -126,6 +128,9 @@ int run(const Arguments& arguments) {
   } else {
     print(to_text(result));
   }
+  const bool finite =
+      std::ranges::all_of(result.final, [](double weight) { return std::isfinite(weight); });
+  if (!finite) throw RunError("the chain diverged: its last weights are not finite; lower --lr");
   return 0;
 }
 

@@ -189,6 +189,7 @@ int run(const Arguments& arguments) {
   require_writable(arguments);
   Schedule schedule = plan.spec.make(plan.shape);
   const TaskGraph in_turn = schedule.build();
+  require_momentum_fits(plan.optimizer, in_turn.learning());
   warn_of_too_many_threads(plan.threads, in_turn);
   const auto workload = profiled_workload(arguments, plan, in_turn);
   if (workload) order_by_profile(*workload, plan, in_turn, schedule);

@@ -122,13 +122,16 @@ int asked_batches(const Arguments& arguments, int per_epoch) {
   return epochs * per_epoch;
 }
 
-void require_batch_fits(const Arguments& arguments, const TrainingPlan& plan, int asked_parts) {
+void require_batch_fits(const Arguments& arguments, const TrainingPlan& plan, const Shape& shape) {
+  const int asked_parts = shape.micro_batches;
   const int samples = plan.data.train.samples();
   require(plan.batch_size <= samples, "{} {}: the training data of {} hold {} samples",
           arguments.place("batch-size"), plan.batch_size, plan.data_name, samples);
   require(plan.batch_size % asked_parts == 0,
-          "--batch-size {} is not divisible by --microbatches {}; choose a multiple of {}",
-          plan.batch_size, asked_parts, asked_parts);
+          "--batch-size {} is not divisible by {} micro-batches{}; choose a multiple of {}",
+          plan.batch_size, asked_parts,
+          shape.replicas > 1 ? fmt::format(" on {} replicas together", shape.replicas) : "",
+          asked_parts);
 }
 
 }  // namespace
@@ -161,7 +164,7 @@ TrainingPlan read_plan(const Arguments& arguments) {
   shape.micro_batches = arguments.whole("microbatches", usual.micro_batches);
   shape.drain = arguments.yes("drain", usual.drain);
   shape.replicas = arguments.whole("replicas", usual.replicas, 1, 1 << 10);
-  require_batch_fits(arguments, plan, spec.effective(shape).micro_batches);
+  require_batch_fits(arguments, plan, spec.effective(shape));
   plan.batches_per_epoch = plan.data.train.samples() / plan.batch_size;
   shape.batches = asked_batches(arguments, plan.batches_per_epoch);
   plan.shape = spec.effective(shape);

@@ -49,6 +49,14 @@ models::OptimizerSpec asked_optimizer(const Arguments& arguments) {
   return spec;
 }
 
+void require_momentum_fits(const models::OptimizerSpec& optimizer, const Learning& learning) {
+  const Compression& compression = learning.agreement.compression;
+  require(compression.ratio >= 1 || optimizer.momentum == 0,
+          "--optimizer {} with compression=topk would apply momentum twice: what a replica gathers "
+          "has it already (momentum={}); use --optimizer sgd",
+          optimizer.name, compression.momentum);
+}
+
 int asked_threads(const Arguments& arguments) {
   constexpr int most = 1024;
   return arguments.whole("threads", 0, 1, most);

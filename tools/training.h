@@ -14,6 +14,8 @@ namespace unlatch::tools {
 
 /// --optimizer with --weight-decay.
 models::OptimizerSpec asked_optimizer(const Arguments& arguments);
+/// Throws Error for an optimizer with momentum where compressed gradients bring their own.
+void require_momentum_fits(const models::OptimizerSpec& optimizer, const Learning& learning);
 /// --threads; 0: as many as lanes or cores.
 int asked_threads(const Arguments& arguments);
 /// Says on standard error when the workers that so many threads give for this graph, each with its

@@ -57,7 +57,8 @@ double gradient(double w, double x, double y) {
   return (a - y) * (1 - a * a) * x;
 }
 
-// modern.md 5.7: H local steps, then the mean of the workers' weights.
+// modern.md 5.7: H local steps, then the mean of the workers' weights; and a last mean, so that a
+// run leaves one model.
 TEST(Copies, LocalSgdIsItsUpdateRuleBitForBit) {
   constexpr int replicas = 3, batches = 8, steps = 3;
   ChainProblem data;
@@ -68,7 +69,7 @@ TEST(Copies, LocalSgdIsItsUpdateRuleBitForBit) {
       const int n = t * replicas + i;
       w[i] -= 0.1 * gradient(w[i], data.x[n], data.y[n]);
     }
-    if (t % steps == steps - 1) {
+    if (t % steps == steps - 1 || t == batches - 1) {
       const double mean = std::accumulate(w.begin() + 1, w.end(), w[0]) * (1.0 / replicas);
       w.assign(replicas, mean);
     }

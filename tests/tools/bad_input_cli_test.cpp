@@ -198,5 +198,41 @@ TEST(BadInput, SaysWhatADamagedProfileLacks) {
   }
 }
 
+TEST(BadInput, MomentumIsNotAppliedTwiceToCompressedGradients) {
+  const Folder folder;
+  for (const std::string command :
+       {"numerics --weights 0.5,0.4", "train --model mlp --data digits --stages 2 --steps 2"}) {
+    const Outcome outcome = folder.run(fmt::format(
+        "{} --schedule ssgd:compression=topk --replicas 2 --optimizer momentum", command));
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, HasSubstr("would apply momentum twice"));
+  }
+}
+
+TEST(BadInput, AChainThatDivergesIsAFailedCheck) {
+  const Folder folder;
+  const Outcome outcome = folder.run(
+      "numerics --schedule bp --weights 1e308,1e308 --activation identity --batches 2 --json");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("diverged"));
+  EXPECT_THAT(outcome.out, HasSubstr("null"));
+}
+
+TEST(BadInput, CopiesOnOneSetOfRanksNeedAStageEachOnEveryRank) {
+  const Folder folder;
+  ASSERT_EQ(folder.run("convert gpipe m.json --stages 1 --replicas 2").code, 0);
+  std::string text = folder.read("m.json");
+  const std::string replicas = ", \"replicas\": 2";
+  ASSERT_NE(text.find(replicas), std::string::npos);
+  text.erase(text.find(replicas), replicas.size());
+  folder.write("m.json", text);
+  const Outcome simulated = folder.run("simulate --schedule file:m.json");
+  expect_refused(simulated);
+  EXPECT_THAT(simulated.err, HasSubstr("every rank holds a stage of each"));
+  const Outcome checked = folder.run("check m.json");
+  EXPECT_EQ(checked.code, 2);
+  EXPECT_THAT(checked.out, HasSubstr("every rank holds a stage of each"));
+}
+
 }  // namespace
 }  // namespace unlatch::test
