@@ -44,10 +44,10 @@ int run(const Arguments& arguments) {
   const ScheduleSpec spec = asked_schedule(arguments);
   const Workload workload = read_workload(arguments, spec, spec.method().synchronous);
   const Shape shape = spec.effective(workload.shape);
-  Schedule schedule = spec.make(workload.shape);
-  const sim::StageCosts costs(workload.costs_for(spec, schedule.build(), 1).times);
-  order_in_time(schedule, costs, workload, 0);
-  const TaskGraph graph = with_transfers(schedule.build(), costs.links());
+  const Schedule schedule = spec.make(workload.shape);
+  const TaskGraph tasks = schedule.build();
+  const sim::StageCosts costs(workload.costs_for(spec, tasks, 1).times);
+  const TaskGraph graph = graph_of_run(schedule, tasks, costs, workload, 0);
   const Timeline timeline = sim::run(graph, costs);
   const nanoseconds unit = common_unit(timeline);
   const std::string drawing = draw(graph, timeline, unit);

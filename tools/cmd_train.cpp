@@ -2,6 +2,7 @@
 #include <chrono>
 
 #include "schedules/error.h"
+#include "sim/time_order.h"
 #include "tools/command.h"
 #include "tools/simulation.h"
 #include "tools/simulation_json.h"
@@ -72,11 +73,12 @@ std::optional<Workload> profiled_workload(const Arguments& arguments, const Trai
   return workload;
 }
 
-/// A server takes the updates as they would come at the profile's times.
-void order_by_profile(const Workload& workload, const TrainingPlan& plan, const TaskGraph& in_turn,
-                      Schedule& schedule) {
+/// The graph in which a server takes the updates as they would come at the profile's times.
+TaskGraph ordered_by_profile(const Workload& workload, const TrainingPlan& plan,
+                             const TaskGraph& in_turn, Schedule schedule) {
   const sim::StageCosts costs(workload.costs_for(plan.spec, in_turn, plan.shape.ranks()).times);
   order_in_time(schedule, costs, workload, 0);
+  return schedule.build();
 }
 
 std::optional<Prediction> predict(const TrainingPlan& plan, const std::optional<Workload>& workload,
@@ -187,13 +189,14 @@ int run(const Arguments& arguments) {
   const int most_path = asked_path_length(arguments);
   const TrainingPlan plan = read_plan(arguments);
   require_writable(arguments);
-  Schedule schedule = plan.spec.make(plan.shape);
-  const TaskGraph in_turn = schedule.build();
-  require_momentum_fits(plan.optimizer, in_turn.learning());
-  warn_of_too_many_threads(plan.threads, in_turn);
-  const auto workload = profiled_workload(arguments, plan, in_turn);
-  if (workload) order_by_profile(*workload, plan, in_turn, schedule);
-  const TaskGraph graph = schedule.build();
+  const Schedule schedule = plan.spec.make(plan.shape);
+  TaskGraph graph = schedule.build();
+  require_momentum_fits(plan.optimizer, graph.learning());
+  warn_of_too_many_threads(plan.threads, graph);
+  const auto workload = profiled_workload(arguments, plan, graph);
+  if (workload && sim::awaits_order(schedule)) {
+    graph = ordered_by_profile(*workload, plan, graph, schedule);
+  }
   const auto ranges = choose_partition(arguments, plan, graph, workload);
   const TrainingResult result = train(plan, graph, ranges);
   const MemorySizes sizes = memory_sizes_of(plan, graph.learning().local_gradients, ranges);

@@ -19,20 +19,18 @@ sim::StragglerCosts costs_of_run(const sim::StageCosts& costs, const TaskGraph& 
   return {costs, graph, workload.slow, workload.straggler, workload.seed, run};
 }
 
-TaskGraph graph_of_run(Schedule schedule, const sim::StageCosts& costs, const Workload& workload,
-                       int run) {
-  order_in_time(schedule, costs, workload, run);
-  return with_transfers(schedule.build(), costs.links());
-}
-
 /// The makespans of all random runs, the first of which is known.
-sim::Distribution run_all(const Schedule& schedule, const Simulation& first,
-                          const sim::StageCosts& costs, const Workload& workload) {
+sim::Distribution run_all(const Schedule& schedule, const TaskGraph& in_turn,
+                          const Simulation& first, const sim::StageCosts& costs,
+                          const Workload& workload) {
   std::vector<nanoseconds> makespans{makespan(first.timeline)};
+  const bool own_orders = sim::awaits_order(schedule);
   for (int run = 1; run < workload.runs; ++run) {
-    const bool own_order = sim::awaits_order(schedule);
-    const TaskGraph graph = own_order ? graph_of_run(schedule, costs, workload, run) : first.graph;
-    makespans.push_back(makespan(sim::run(graph, costs_of_run(costs, graph, workload, run))));
+    const auto time_of = [&](const TaskGraph& graph) {
+      return makespan(sim::run(graph, costs_of_run(costs, graph, workload, run)));
+    };
+    makespans.push_back(own_orders ? time_of(graph_of_run(schedule, in_turn, costs, workload, run))
+                                   : time_of(first.graph));
   }
   return sim::distribution(std::move(makespans));
 }
@@ -64,7 +62,8 @@ sim::SteadyState steady_state_of(const ScheduleSpec& spec, const Workload& workl
       [&](int batches) {
         Shape shape = workload.shape;
         shape.batches = batches;
-        return graph_of_run(spec.make(shape), costs, workload, 0);
+        const Schedule schedule = spec.make(shape);
+        return graph_of_run(schedule, schedule.build(), costs, workload, 0);
       },
       slowed);
 }
@@ -114,6 +113,14 @@ void order_in_time(Schedule& schedule, const sim::StageCosts& costs, const Workl
       sim::order_of_arrival(unordered, costs_of_run(costs, unordered, workload, run));
 }
 
+TaskGraph graph_of_run(const Schedule& schedule, const TaskGraph& in_turn,
+                       const sim::StageCosts& costs, const Workload& workload, int run) {
+  if (!sim::awaits_order(schedule)) return with_transfers(in_turn, costs.links());
+  Schedule ordered = schedule;
+  order_in_time(ordered, costs, workload, run);
+  return with_transfers(ordered.build(), costs.links());
+}
+
 std::string Excess::text() const {
   return fmt::format("rank {} needs {} ({} bytes), the limit is {} ({} bytes); exceeded at {}",
                      rank.value, sim::format_size(needed), needed, sim::format_size(limit), limit,
@@ -148,7 +155,7 @@ Simulation simulate(const ScheduleSpec& spec, const Workload& workload) {
   Simulation result{.spec = spec,
                     .shape = shape,
                     .options = spec.options(shape),
-                    .graph = graph_of_run(schedule, costs, workload, 0),
+                    .graph = graph_of_run(schedule, tasks, costs, workload, 0),
                     .timeline = {},
                     .metrics = {},
                     .memory = {},
@@ -160,7 +167,7 @@ Simulation simulate(const ScheduleSpec& spec, const Workload& workload) {
                     .sends = workload.sends};
   result.timeline = sim::run(result.graph, costs_of_run(costs, result.graph, workload, 0));
   if (workload.straggler.random()) {
-    result.distribution = run_all(schedule, result, costs, workload);
+    result.distribution = run_all(schedule, tasks, result, costs, workload);
   }
   result.metrics = metrics(result.graph, result.timeline, task_costs.sizes.input);
   complete_staleness(spec, shape, result.metrics.stages);

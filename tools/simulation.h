@@ -49,6 +49,10 @@ struct Simulation {
 void order_in_time(Schedule& schedule, const sim::StageCosts& costs, const Workload& workload,
                    int run);
 
+/// The graph of a random run, transfers included. `in_turn`: that of the schedule as it is.
+TaskGraph graph_of_run(const Schedule& schedule, const TaskGraph& in_turn,
+                       const sim::StageCosts& costs, const Workload& workload, int run);
+
 Simulation simulate(const ScheduleSpec& spec, const Workload& workload);
 
 /// Writes what --trace and --tasks ask for.
