@@ -1,7 +1,9 @@
 #include "exec/copies.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace unlatch::exec {
@@ -114,17 +116,17 @@ class CopiesOf : public Copies {
 
   std::vector<Tensor*> all_copies(Stage model_stage, Tensor StageState::*part) {
     std::vector<Tensor*> tensors;
-    for (int k = model_stage.value; k < shape().stages; k += shape().stages_a_copy()) {
-      tensors.push_back(&(stages_[k].*part));
+    for (const Stage k : shape().in_all_copies(model_stage)) {
+      tensors.push_back(&(stages_[k.value].*part));
     }
     return tensors;
   }
 
   void sum_gradients(const Task& task) {
-    for (int k = task.stage.value; k < shape().stages; k += shape().stages_a_copy()) {
-      auto& compressor = copies_[k].compressor;
+    for (const Stage k : shape().in_all_copies(task.stage)) {
+      auto& compressor = copies_[k.value].compressor;
       if (compressor) {
-        compressor->compress(stages_[k].gradient.template as<Real>(), task.version);
+        compressor->compress(stages_[k.value].gradient.template as<Real>(), task.version);
       }
     }
     const auto gradients = all_copies(task.stage, &StageState::gradient);
@@ -167,16 +169,16 @@ class CopiesOf : public Copies {
   void update_server(const Task& task, double rate) {
     const int batch = task.version;
     Tensor sum = pool_.copy_of(copies_[task.stage.value].slots[batch % 2].gradient);
-    for (int k = task.stage.value + shape().stages_a_copy(); k < shape().stages;
-         k += shape().stages_a_copy()) {
-      const auto more = copies_[k].slots[batch % 2].gradient.template as<Real>();
-      std::ranges::transform(sum.template as<Real>(), more, sum.template as<Real>().begin(),
-                             std::plus<>());
+    const std::span<Real> total = sum.template as<Real>();
+    for (const Stage k : shape().in_all_copies(task.stage)) {
+      if (k == task.stage) continue;  // AR has the first copy's stage
+      const auto more = copies_[k.value].slots[batch % 2].gradient.template as<Real>();
+      std::ranges::transform(total, more, total.begin(), std::plus<>());
     }
     step_server(task, sum, rate);
     if (!agreement().pulls(batch)) return;
-    for (int k = task.stage.value; k < shape().stages; k += shape().stages_a_copy()) {
-      copies_[k].slots[batch % 2].pulled = server_of(task.stage).weights;
+    for (const Stage k : shape().in_all_copies(task.stage)) {
+      copies_[k.value].slots[batch % 2].pulled = server_of(task.stage).weights;
     }
   }
 

@@ -1,7 +1,6 @@
 // Copies: what keeps several copies of a model one model: sums, averages and servers (Agreement).
 #pragma once
 
-#include <array>
 #include <memory>
 #include <vector>
 

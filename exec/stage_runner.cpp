@@ -116,7 +116,7 @@ void StageRunner::run(const Task& task, Workspace& workspace) {
 }
 
 const Tensor& StageRunner::read_weights(const Task& task) const {
-  if (is_served()) return copies_->sent(task);
+  if (served()) return copies_->sent(task);
   const StageState& stage = stages_[task.stage.value];
   return task.version == stage.version ? stage.weights : stage.stash.at(task.version);
 }
@@ -137,7 +137,7 @@ Tensor StageRunner::take_input(const Task& task) {
 void StageRunner::forward(const Task& task, Workspace& workspace) {
   StageState& stage = state(task);
   const int i = task.micro_batch.value;
-  if (is_served()) stage.version = task.version;
+  if (served()) stage.version = task.version;
   Tensor input = take_input(task);
   const bool keeps_tape = !task.has(replayed);
   const int ahead = graph_.learning().predicts_weights ? batch_of(graph_, task) - task.version : 0;
@@ -246,7 +246,7 @@ void StageRunner::update(const Task& task) {
         drifts_[task.stage.value]);
   }
   if (stage.head != nullptr) stage.head->update(rate);
-  if (is_served()) return observe_server(task);
+  if (served()) return observe_server(task);
   const bool own_weights = !copies_ || !copies_->has_server();
   if (own_weights && observer_.update) observer_.update(task.stage, stage.version, stage.weights);
   ++stage.version;

@@ -52,9 +52,7 @@ class StageRunner : public TaskRunner {
   void learn(const Task& task, Workspace& workspace);
   void update(const Task& task);
   /// Each copy reads what it was sent by a server.
-  bool is_served() const {
-    return copies_ && graph_.learning().agreement.kind == Agreement::Kind::server;
-  }
+  bool served() const { return is_served(graph_.shape(), graph_.learning()); }
   Tensor& gradient_of(const Task& task);
   void follow_drift();
   Tensor weights_for_backward(const Task& task);

@@ -1,7 +1,6 @@
 // StageState: what lives between the tasks of one stage.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <unordered_map>
 #include <vector>

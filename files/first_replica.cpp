@@ -9,9 +9,7 @@ namespace {
 /// A sum over the replicas scales each by its share (schedules/replicas.cpp). The usual scale is
 /// taken as it is, without the rounding of a division undone.
 double loss_scale_of_one(const Learning& whole, double usual, int replicas) {
-  const Agreement::Kind kind = whole.agreement.kind;
-  const bool sums = kind == Agreement::Kind::sum || kind == Agreement::Kind::delayed;
-  const int parts = sums ? replicas : 1;
+  const int parts = whole.agreement.sums_gradients() ? replicas : 1;
   return usual / parts == whole.loss_scale ? usual : whole.loss_scale * parts;
 }
 

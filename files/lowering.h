@@ -21,8 +21,8 @@ ActionTable with_messages(const ActionTable& table);
 ActionTable with_sharding(const ActionTable& table, int micro_batches);
 
 /// Steps that a table with messages takes when every action, messages and waits included, takes one
-/// step of its rank. No timing model. Throws Error for what PyTorch's checker does not know (shards,
-/// overlapping blocks) and for rows that wait for each other.
+/// step of its rank. No timing model. Throws Error for what PyTorch's checker does not know
+/// (shards, overlapping blocks) and for rows that wait for each other.
 int unit_steps(const ActionTable& table, const Shape& shape);
 
 }  // namespace unlatch::files

@@ -3,28 +3,19 @@
 #include <algorithm>
 #include <map>
 
-#include "files/task_index.h"
+#include "files/action_places.h"
 #include "schedules/error.h"
 
 namespace unlatch::files {
 namespace {
 
-/// Where an action stands; row -1: nowhere.
-struct Place {
-  std::int32_t row = -1;
-  std::int32_t column = -1;
-  std::int32_t position = -1;  ///< among the actions of its row
-};
-
 class Checker {
  public:
   Checker(const ActionTable& table, const Schedule& schedule)
-      : table_(table),
-        schedule_(schedule),
-        places_(schedule.shape().stages, schedule.shape().micro_batches, {}) {}
+      : table_(table), schedule_(schedule), places_(first_places(table, schedule.shape())) {}
 
   std::vector<Violation> check() {
-    note_places();
+    check_places();
     if (!has_messages(table_)) return std::move(violations_);
     for (std::size_t r = 0; r < table_.rows.size(); ++r) {
       for (const Action& action : table_.rows[r]) {
@@ -37,23 +28,23 @@ class Checker {
   }
 
  private:
-  void note_places() {
+  /// Of shards and messages: a known stage and micro-batch, the right rank, once.
+  void check_places() {
     for (std::size_t r = 0; r < table_.rows.size(); ++r) {
       const ActionRow& row = table_.rows[r];
+      const auto rank = static_cast<std::int32_t>(r);
       for (std::size_t j = 0; j < row.size(); ++j) {
         const Action& action = row[j];
-        const auto rank = static_cast<std::int32_t>(r);
+        if (is_compute(action.kind)) continue;
         if (!takes_micro_batch(action.kind)) {
           check_stage_of_shard(action, rank);
-          continue;
+        } else if (!places_.covers(action)) {
+          report_range(action, rank);
+        } else {
+          const Place first = places_.at(action);
+          const bool again = first.row != rank || first.position != static_cast<std::int32_t>(j);
+          if (again) report_twice(action, first, rank);
         }
-        if (!places_.covers(action)) {
-          if (!is_compute(action.kind)) report_range(action, rank);
-          continue;
-        }
-        Place& place = places_[action];
-        if (place.row >= 0 && !is_compute(action.kind)) report_twice(action, place, rank);
-        if (place.row < 0) place = {rank, action.column, static_cast<std::int32_t>(j)};
       }
     }
   }
@@ -161,12 +152,7 @@ class Checker {
   }
 
   void report(std::string rule, const Action& action, int rank, std::string_view why) {
-    violations_.push_back(
-        {std::move(rule),
-         {label(action)},
-         rank,
-         action.column,
-         fmt::format("{} at row {}, column {}: {}", label(action), rank, action.column, why)});
+    violations_.push_back(violation_at(std::move(rule), action, rank, why));
   }
   void report_range(const Action& action, int rank) {
     report("range", action, rank,

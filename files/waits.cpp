@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "files/task_index.h"
+#include "files/action_places.h"
 
 namespace unlatch::files {
 namespace {
@@ -58,20 +58,12 @@ class SendWaitAdder {
   ActionRow* row_ = nullptr;
 };
 
-/// Where a send or a wait for one stands; row -1: nowhere.
-struct Place {
-  std::int32_t row = -1;
-  std::int32_t column = -1;
-  std::int32_t position = -1;  ///< among the actions of its row
-};
-
 class WaitChecker {
  public:
   WaitChecker(const ActionTable& table, const Shape& shape)
-      : table_(table), places_(shape.stages, shape.micro_batches, {}) {}
+      : table_(table), places_(first_places(table, shape)) {}
 
   std::vector<Violation> check() {
-    note_places();
     for (row_ = 0; row_ < static_cast<int>(table_.rows.size()); ++row_) {
       for (const Action& action : table_.rows[row_]) {
         if (!places_.covers(action)) continue;
@@ -84,19 +76,6 @@ class WaitChecker {
   }
 
  private:
-  void note_places() {
-    for (std::size_t r = 0; r < table_.rows.size(); ++r) {
-      const ActionRow& row = table_.rows[r];
-      for (std::size_t j = 0; j < row.size(); ++j) {
-        if (!places_.covers(row[j])) continue;
-        if (!is_send(row[j].kind) && !is_send_wait(row[j].kind)) continue;
-        Place& place = places_[row[j]];
-        if (place.row >= 0) continue;
-        place = {static_cast<std::int32_t>(r), row[j].column, static_cast<std::int32_t>(j)};
-      }
-    }
-  }
-
   void check_send(const Action& send) {
     if (places_.at(wait_of(send)).row != row_) report_without_wait(send, wait_of(send));
   }
@@ -151,12 +130,7 @@ class WaitChecker {
   }
 
   void report(std::string rule, const Action& action, std::string_view why) {
-    violations_.push_back(
-        {std::move(rule),
-         {label(action)},
-         row_,
-         action.column,
-         fmt::format("{} at row {}, column {}: {}", label(action), row_, action.column, why)});
+    violations_.push_back(violation_at(std::move(rule), action, row_, why));
   }
 
   const ActionTable& table_;

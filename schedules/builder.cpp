@@ -169,7 +169,7 @@ bool Builder::prepare() {
   check_programs();
   if (!violations_.empty()) return false;
   for (const Rank r : up_to<Rank>(shape_.ranks())) derive_versions(r);
-  if (agreement().kind == Agreement::Kind::server && shape_.copies > 1) serve_updates();
+  if (is_served(shape_, schedule_.learning())) serve_updates();
   if (!violations_.empty()) return false;
   edges_.reserve(tasks_.size() * 2);
   first_edge_.reserve(tasks_.size() + 1);
@@ -254,9 +254,8 @@ Builder::Node Builder::output_taken_by(Stage k, MicroBatch i) const {
 
 /// B, or the I that stands for it, of a stage that works on what another stage sends it.
 bool Builder::takes_gradient(const Task& task) const {
-  const bool from_other_stage = gradient_source() == GradientSource::next_stage ||
-                                gradient_source() == GradientSource::feedback;
-  return gives_input_gradient(task.op) && !shape_.is_last(task.stage) && from_other_stage;
+  return gives_input_gradient(task.op) && !shape_.is_last(task.stage) &&
+         schedule_.learning().local_gradients.come_from_other_stage();
 }
 
 /// What makes the gradient that stage k works on or learns from; the loss is a part of the last

@@ -42,7 +42,7 @@ class Builder {
   // What joins the copies of a model (builder_copies.cpp).
   const Agreement& agreement() const { return schedule_.learning().agreement; }
   bool has_all_reduces() const {
-    return shape_.copies > 1 && agreement().kind != Agreement::Kind::server;
+    return shape_.copies > 1 && !is_served(shape_, schedule_.learning());
   }
   int updates_an_all_reduce() const;
   void collect_updates();

@@ -111,8 +111,8 @@ void Builder::derive_served_versions(Stage k) {
   std::vector<int> sent{0};
   for (int n = 0; n < static_cast<int>(mine.size()); ++n) {
     int version = tasks_[mine[n]].version + 1;
-    for (int copy = 0; copy < shape_.copies && n >= agreement().bound; ++copy) {
-      const Stage other = shape_.model_stage(k) + copy * shape_.stages_a_copy();
+    for (const Stage other : shape_.in_all_copies(k)) {
+      if (n < agreement().bound) break;
       version = std::max(version, tasks_[updates_[other.value][n - agreement().bound]].version + 1);
     }
     sent.push_back(version);
@@ -169,8 +169,7 @@ void Builder::join_served(Node node) {
   const auto& mine = updates_[k.value];
   const auto n = static_cast<int>(std::ranges::lower_bound(mine, node) - mine.begin());
   if (n < agreement().bound) return;
-  for (int copy = 0; copy < shape_.copies; ++copy) {
-    const Stage other = shape_.model_stage(k) + copy * shape_.stages_a_copy();
+  for (const Stage other : shape_.in_all_copies(k)) {
     if (other != k) pending_[k.value].push_back(updates_[other.value][n - agreement().bound]);
   }
 }

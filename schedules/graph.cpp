@@ -17,6 +17,16 @@ TaskGraph::TaskGraph(Parts parts) : parts_(std::move(parts)) {
 #endif
 }
 
+TaskGraph::Parts TaskGraph::frame() const {
+  Parts frame;
+  frame.schedule = parts_.schedule;
+  frame.learning = parts_.learning;
+  frame.shape = parts_.shape;
+  frame.rank_of_stage = parts_.rank_of_stage;
+  frame.first_edge = {0};
+  return frame;
+}
+
 MicroBatch TaskGraph::origin(Stage k, MicroBatch i) const {
   if (parts_.learning.sources.empty()) return i;
   for (; !shape().is_first(k); k = k - 1) i = source(k, i);

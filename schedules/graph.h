@@ -38,6 +38,13 @@ struct Shape {
   Stage last_of(Stage k) const { return {(copy_of(k) + 1) * stages_a_copy() - 1}; }
   /// The slice of the model that a stage holds, the same in every copy.
   Stage model_stage(Stage k) const { return {k.value % stages_a_copy()}; }
+  /// The same stage of the model in every copy.
+  auto in_all_copies(Stage k) const {
+    const int first = model_stage(k).value;
+    return std::views::iota(0, copies) | std::views::transform([first, *this](int copy) {
+             return Stage{first + copy * stages_a_copy()};
+           });
+  }
   int copy_of(Stage k) const { return k.value / stages_a_copy(); }
   int copy_of(MicroBatch i) const { return i.value % micro_batches / (micro_batches / copies); }
   friend bool operator==(const Shape&, const Shape&) = default;
@@ -71,6 +78,11 @@ class Edge {
  private:
   std::uint32_t bits_ = 0;
 };
+
+/// Copies whose server takes the gradients of one at a time.
+inline bool is_served(const Shape& shape, const Learning& learning) {
+  return shape.copies > 1 && learning.agreement.kind == Agreement::Kind::server;
+}
 
 /// Tasks in one topological order (every edge comes from a smaller id), edges in compressed rows.
 /// Immutable, hence safe to read from any number of threads, and may be run any number of times.
@@ -125,6 +137,9 @@ class TaskGraph {
   Rank rank_of(Stage stage) const { return parts_.rank_of_stage[stage.value]; }
 
   auto ids() const { return up_to<TaskId>(size()); }
+
+  /// Everything but lanes, tasks and edges: what a pass over the graph starts from.
+  Parts frame() const;
 
   /// Bytes held by the graph.
   std::size_t memory_bytes() const;

@@ -110,8 +110,7 @@ void resolve(const Shape& shape, Options& options) {
   require(shape.chunks == 2 * waves,
           "hanayo: a wave is two stages a rank, so waves={} needs {} of them, not {}; say --chunks "
           "{} or waves={}",
-          waves, 2 * waves, shape.chunks, 2 * waves,
-          shape.chunks / 2);
+          waves, 2 * waves, shape.chunks, 2 * waves, shape.chunks / 2);
 }
 
 Promise promise(const Shape& shape, const Options&) {

@@ -26,6 +26,10 @@ struct LocalGradients {
   GradientSource source = GradientSource::next_stage;
   bool conditional = false;  ///< a synthesiser sees the label too
   double rate = 0;           ///< learning rate of a synthesiser
+  /// A backward waits for what another stage sends it.
+  bool come_from_other_stage() const {
+    return source == GradientSource::next_stage || source == GradientSource::feedback;
+  }
   friend bool operator==(const LocalGradients&, const LocalGradients&) = default;
 };
 
@@ -82,6 +86,8 @@ struct Agreement {
   LocalStep local_step = {};
   Compression compression = {};
 
+  /// AR sums what the copies found; else each works on the mean of its own share of a batch.
+  bool sums_gradients() const { return kind == Kind::sum || kind == Kind::delayed; }
   bool has_server() const { return kind == Kind::server || kind == Kind::delayed; }
   /// delayed: the copies go on with the server's weights after this batch.
   bool pulls(int batch) const { return batch < warm_up || batch % period == period - 1; }

@@ -1,4 +1,5 @@
-// Local SGD: every replica updates alone; after every H updates, and at the end, weights are averaged.
+// Local SGD: every replica updates alone; after every H updates, and at the end, weights are
+// averaged.
 //
 // Stich, ICLR 2019 (arXiv 1805.09767); modern.md 5.7. The optimizers' states stay local.
 #include "schedules/data_parallel.h"

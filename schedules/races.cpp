@@ -171,9 +171,10 @@ class Detector {
 
   static std::int64_t stage_key(Stage k) { return std::int64_t{k.value} << 32; }
   const Agreement& agreement() const { return graph_.learning().agreement; }
-  bool has_copies() const { return graph_.shape().copies > 1; }
-  bool is_served() const { return has_copies() && agreement().kind == Agreement::Kind::server; }
-  bool is_delayed() const { return has_copies() && agreement().kind == Agreement::Kind::delayed; }
+  bool served() const { return is_served(graph_.shape(), graph_.learning()); }
+  bool is_delayed() const {
+    return graph_.shape().copies > 1 && agreement().kind == Agreement::Kind::delayed;
+  }
 
   /// Delayed copies keep the gradients of two batches apart.
   std::int64_t gradient_key(const Task& task) const {
@@ -181,7 +182,7 @@ class Detector {
   }
 
   void update(TaskId id, const Task& task) {
-    if (is_served()) {
+    if (served()) {
       const Stage server = graph_.shape().model_stage(task.stage);
       write(id, Resource::server, stage_key(server));
       stashed_[stage_key(server) | (task.version + 1)] = id;
@@ -202,8 +203,7 @@ class Detector {
 
   void all_reduce(TaskId id, const Task& task) {
     const bool averages = agreement().kind == Agreement::Kind::average;
-    for (Stage copy = task.stage; copy.value < graph_.shape().stages;
-         copy = copy + graph_.shape().stages_a_copy()) {
+    for (const Stage copy : graph_.shape().in_all_copies(task.stage)) {
       if (is_delayed()) {
         const int parity = task.version % 2;
         read(id, Resource::gradients, stage_key(copy) | parity);
@@ -216,10 +216,10 @@ class Detector {
     }
   }
 
-  GradientSource source() const { return graph_.learning().local_gradients.source; }
-  bool has_feedback() const { return source() == GradientSource::feedback; }
+  const LocalGradients& local() const { return graph_.learning().local_gradients; }
+  bool has_feedback() const { return local().source == GradientSource::feedback; }
   bool takes_gradient(Stage k) const {
-    return !graph_.shape().is_last(k) && (source() == GradientSource::next_stage || has_feedback());
+    return !graph_.shape().is_last(k) && local().come_from_other_stage();
   }
   /// Errors are named by the stage whose input they belong to; that of the loss comes one after the
   /// last.
@@ -230,10 +230,10 @@ class Detector {
   /// A version in the stash, or sent by a server, is written by nobody any more, but must have been
   /// put there.
   void read_weights(TaskId id, const Task& task) {
-    const Stage kept_by = is_served() ? graph_.shape().model_stage(task.stage) : task.stage;
+    const Stage kept_by = served() ? graph_.shape().model_stage(task.stage) : task.stage;
     const auto stashed = stashed_.find(stage_key(kept_by) | task.version);
     if (stashed == stashed_.end()) {
-      if (!is_served()) read(id, Resource::weights, stage_key(task.stage));
+      if (!served()) read(id, Resource::weights, stage_key(task.stage));
     } else {
       require_before(stashed->second, id, Resource::weights);
     }

@@ -88,8 +88,7 @@ class OrderWriter {
     }
     // By stage of the model: ranks that reduce the same stages do so in the same order.
     for (const Stage model_stage : up_to<Stage>(shape_.stages_a_copy())) {
-      for (int copy = 0; copy < shape_.copies; ++copy) {
-        const Stage k = model_stage + copy * shape_.stages_a_copy();
+      for (const Stage k : shape_.in_all_copies(model_stage)) {
         schedule_.of(k).update(k, micro_batch(k, share() - 1));
       }
     }

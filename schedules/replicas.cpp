@@ -44,10 +44,7 @@ Schedule replicated(Schedule one, int replicas) {
   Schedule all(one.specification(), shape);
   all.learning() = one.learning();
   all.learning().sources = replicated_sources(one, shape);
-  // A sum over the replicas is the gradient of the whole batch; else each works on a batch's mean.
-  const Agreement::Kind kind = one.learning().agreement.kind;
-  const bool sums = kind == Agreement::Kind::sum || kind == Agreement::Kind::delayed;
-  if (sums) all.learning().loss_scale /= replicas;
+  if (one.learning().agreement.sums_gradients()) all.learning().loss_scale /= replicas;
   for (int replica = 0; replica < replicas; ++replica) {
     for (const Stage k : up_to<Stage>(mine.stages)) {
       all.place(k + replica * mine.stages, one.rank_of(k) + replica * mine.ranks());

@@ -14,17 +14,10 @@ namespace {
 class ServerLinkPass {
  public:
   ServerLinkPass(const TaskGraph& graph, const Links& links)
-      : old_(graph), links_(links), copies_(graph.shape().stages) {}
+      : old_(graph), links_(links), parts_(graph.frame()), copies_(graph.shape().stages) {}
 
   TaskGraph run() {
-    parts_.schedule = old_.schedule();
-    parts_.learning = old_.learning();
-    parts_.shape = old_.shape();
-    for (const Stage k : up_to<Stage>(old_.shape().stages)) {
-      parts_.rank_of_stage.push_back(old_.rank_of(k));
-    }
     add_lanes();
-    parts_.first_edge.push_back(0);
     const bool delayed = agreement().kind == Agreement::Kind::delayed;
     for (const TaskId id : old_.ids()) {
       number_.push_back(delayed ? visit_delayed(id) : visit_served(id));
@@ -125,8 +118,7 @@ class ServerLinkPass {
 
   void pull_into_copies(TaskId server) {
     const Task all_reduce = parts_.tasks[server.value];
-    const int a_copy = old_.shape().stages_a_copy();
-    for (Stage k = all_reduce.stage; k.value < old_.shape().stages; k = k + a_copy) {
+    for (const Stage k : old_.shape().in_all_copies(all_reduce.stage)) {
       auto& pull = copy(k).pull_of_batch[all_reduce.version % 2];
       pull.reset();
       if (!pulls(k) || !agreement().pulls(all_reduce.version)) continue;

@@ -13,20 +13,14 @@ namespace {
 /// Copies a graph task by task and puts a send behind every producer whose data takes a link.
 class TransferPass {
  public:
-  TransferPass(const TaskGraph& graph, const Links& links) : old_(graph), links_(links) {}
+  TransferPass(const TaskGraph& graph, const Links& links)
+      : old_(graph), links_(links), parts_(graph.frame()) {}
 
   TaskGraph run() {
     add_lanes();
     find_barriers();
     find_sends();
-    parts_.schedule = old_.schedule();
-    parts_.learning = old_.learning();
-    parts_.shape = old_.shape();
-    for (const Stage k : up_to<Stage>(old_.shape().stages)) {
-      parts_.rank_of_stage.push_back(old_.rank_of(k));
-    }
     renumber();
-    parts_.first_edge.push_back(0);
     for (const TaskId id : old_.ids()) {
       copy(id);
       if (sends_[id.value]) add_send(id);

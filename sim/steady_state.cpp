@@ -122,10 +122,6 @@ SteadyState mean_between(const std::vector<nanoseconds>& ends, int first, int la
   return steady;
 }
 
-bool is_served(const TaskGraph& graph) {
-  return graph.shape().copies > 1 && graph.learning().agreement.kind == Agreement::Kind::server;
-}
-
 /// The updates of a server before one of its copies has done all its batches.
 int updates_with_all_copies(const TaskGraph& graph) {
   std::vector<int> last(graph.shape().stages, 0);
@@ -138,7 +134,8 @@ int updates_with_all_copies(const TaskGraph& graph) {
 /// How many batches each copy does while a server takes as many updates as there are copies.
 std::vector<double> shares_of_copies(const TaskGraph& graph) {
   std::vector<double> shares(graph.shape().copies, 1.0);
-  const int updates = is_served(graph) ? updates_with_all_copies(graph) : 0;
+  const int updates =
+      is_served(graph.shape(), graph.learning()) ? updates_with_all_copies(graph) : 0;
   if (updates == 0) return shares;
   std::ranges::fill(shares, 0.0);
   for (const Task& task : graph.tasks()) {
@@ -151,8 +148,9 @@ std::vector<double> shares_of_copies(const TaskGraph& graph) {
 }
 
 int last_before_drain(const TaskGraph& graph, const Reach& reach) {
-  const int last = is_served(graph) ? updates_with_all_copies(graph) / graph.shape().copies
-                                    : graph.shape().batches;
+  const int last = is_served(graph.shape(), graph.learning())
+                       ? updates_with_all_copies(graph) / graph.shape().copies
+                       : graph.shape().batches;
   return std::max(0, last - 1 - reach.ahead);
 }
 
@@ -180,7 +178,7 @@ std::vector<nanoseconds> batch_ends(const TaskGraph& graph, const Timeline& time
   for (const TaskId id : graph.ids()) {
     const Task& task = graph.task(id);
     if (!is_compute(task.op)) continue;
-    const bool counts = task.op == Op::update && is_served(graph);
+    const bool counts = task.op == Op::update && is_served(graph.shape(), graph.learning());
     const int batch = counts ? task.version / graph.shape().copies : batch_of(graph, task);
     if (task.op == Op::update) {
       updates[batch] = std::max(updates[batch], timeline[id].end);

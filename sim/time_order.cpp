@@ -86,9 +86,8 @@ class ArrivalSimulation {
 }  // namespace
 
 bool awaits_order(const Schedule& schedule) {
-  const Agreement& agreement = schedule.learning().agreement;
-  return schedule.shape().copies > 1 && agreement.kind == Agreement::Kind::server &&
-         agreement.order.empty();
+  return is_served(schedule.shape(), schedule.learning()) &&
+         schedule.learning().agreement.order.empty();
 }
 
 TaskGraph unordered_graph(Schedule schedule, const Links& links) {
