@@ -16,6 +16,12 @@ if(UNLATCH_FUZZ)  # coverage for libFuzzer; only the fuzzers link then
     $<IF:$<CXX_COMPILER_ID:GNU>,-fsanitize-coverage=trace-pc$<COMMA>trace-cmp,-fsanitize=fuzzer-no-link>)
 endif()
 
+# What most files include. Only the sanitizer presets parse it once: the others compile each file by
+# itself, so that a missing include is found.
+set(unlatch_common_headers
+  <algorithm> <cmath> <cstdint> <functional> <map> <memory> <optional> <span> <string> <string_view>
+  <vector> <fmt/format.h>)
+
 # unlatch_library(name HEADERS ... SOURCES ... LINKS ... PRIVATE_LINKS ...)
 # makes the static library unlatch_<name>, alias unlatch::<name>.
 function(unlatch_library name)
@@ -29,6 +35,9 @@ function(unlatch_library name)
     PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${arg_HEADERS})
   target_link_libraries(${target} PUBLIC ${arg_LINKS} PRIVATE unlatch_options ${arg_PRIVATE_LINKS})
   target_compile_features(${target} PUBLIC cxx_std_20)
+  if(UNLATCH_PRECOMPILED_HEADERS)
+    target_precompile_headers(${target} PRIVATE ${unlatch_common_headers})
+  endif()
 endfunction()
 
 # unlatch_test(name SOURCES ... LINKS ...) makes one GoogleTest binary and registers its tests.
@@ -38,5 +47,13 @@ function(unlatch_test name)
   target_link_libraries(${name} PRIVATE unlatch_options ${arg_LINKS} GTest::gmock_main)
   target_compile_definitions(${name} PRIVATE
     UNLATCH_SOURCE_DIR="${PROJECT_SOURCE_DIR}" UNLATCH_PROGRAM="$<TARGET_FILE:unlatch>")
+  # The undefined-behaviour checks are for the libraries: in test code they double its compile time.
+  if(UNLATCH_SANITIZE MATCHES "undefined")
+    target_compile_options(${name} PRIVATE -fno-sanitize=undefined)
+  endif()
+  if(UNLATCH_PRECOMPILED_HEADERS)
+    target_precompile_headers(${name} PRIVATE
+      ${unlatch_common_headers} <gmock/gmock.h> <gtest/gtest.h>)
+  endif()
   add_test(NAME ${name} COMMAND ${name})
 endfunction()
