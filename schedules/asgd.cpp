@@ -29,8 +29,6 @@ void resolve(const Shape& shape, Options& options) {
   const double decay = options.number("decay");
   require(lambda >= 0, "asgd: lambda={} must not be negative", lambda);
   require(decay >= 0 && decay < 1, "asgd: decay={} must lie in [0, 1)", decay);
-  require(lambda == 0 || !options.is("compensation", "none"),
-          "asgd: lambda={} needs compensation=constant or adaptive", lambda);
   // The constants of the authors' experiments (modern.md 5.4).
   if (lambda == 0 && options.is("compensation", "constant")) options.set("lambda", 0.04);
   if (lambda == 0 && options.is("compensation", "adaptive")) options.set("lambda", 2.0);
@@ -53,11 +51,13 @@ Method asgd_method() {
                     .help = "correction of stale gradients (DC-ASGD)"},
                    {.name = "lambda",
                     .type = Key::Type::number,
-                    .help = "its strength; 0: 0.04 constant, 2 adaptive"},
+                    .help = "its strength; 0: 0.04 constant, 2 adaptive",
+                    .only_with = OnlyWith{"compensation", {"constant", "adaptive"}}},
                    {.name = "decay",
                     .type = Key::Type::number,
                     .default_number = 0.95,
-                    .help = "of the mean square of an adaptive one"}},
+                    .help = "of the mean square of an adaptive one",
+                    .only_with = OnlyWith{"compensation", {"adaptive"}}}},
           .resolve = resolve,
           .make = asgd,
           .promise = promise_inside,

@@ -18,7 +18,10 @@ inline void resolve_assumed_times(std::string_view method, Options& options) {
           "{}: times are three whole numbers above 0, those of F, I and W as in 3/2/1, not {}",
           method, fmt::join(times, "/"));
   const double comm = options.number("comm");
-  require(comm >= 0, "{}: comm is the time of a transfer, 0 or more, not {}", method, comm);
+  constexpr double most = 1e6;  // as many times of a task: sums of more would lose the tasks
+  require(comm >= 0 && comm <= most * times[0],
+          "{}: comm is the time of a transfer, 0 to {:g} times that of F, not {}", method, most,
+          comm);
 }
 
 }  // namespace unlatch

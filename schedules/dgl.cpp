@@ -66,9 +66,7 @@ Schedule dgl(const Shape& shape, const Options& options) {
 
 void resolve(const Shape&, Options& options) {
   constexpr int most = 1'000'000;
-  const int asked = whole_number(options, "dgl", "buffer", 1, most);
-  require(asked == 1 || options.is("mode", "async"),
-          "dgl: buffer={} needs mode=async; the synchronous form has no replay buffer", asked);
+  whole_number(options, "dgl", "buffer", 1, most);
 }
 
 Promise promise(const Shape& shape, const Options&) {
@@ -93,7 +91,8 @@ Method dgl_method() {
                    {.name = "buffer",
                     .type = Key::Type::number,
                     .default_number = 1,
-                    .help = "outputs in each replay buffer (async)"}},
+                    .help = "outputs in each replay buffer (async)",
+                    .only_with = OnlyWith{"mode", {"async"}}}},
           .resolve = resolve,
           .make = dgl,
           .promise = promise};

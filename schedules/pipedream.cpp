@@ -16,6 +16,8 @@
 namespace unlatch {
 namespace {
 
+OnlyWith pipemare() { return {"weights", {"latest"}}; }
+
 /// No stash: B reads the weights of now.
 bool keeps_one(const Options& options) {
   return options.is("weights", "latest") || options.is("weights", "predicted");
@@ -48,13 +50,10 @@ Schedule pipedream(const Shape& shape, const Options& options) {
 
 void resolve(const Shape&, Options& options) {
   constexpr int most = 1'000'000'000;
-  const int updates = whole_number(options, "pipedream", "rescale", 0, most);
+  whole_number(options, "pipedream", "rescale", 0, most);
   whole_number(options, "pipedream", "warmup", 0, most);
   const double decay = options.number("correct");
   require(decay >= 0 && decay < 1, "pipedream: correct={} must lie in [0, 1)", decay);
-  require((decay == 0 && updates == 0) || options.is("weights", "latest"),
-          "pipedream: rescale={} and correct={} are PipeMare's; they need weights=latest", updates,
-          decay);
 }
 
 Promise promise(const Shape& shape, const Options& options) {
@@ -84,10 +83,12 @@ Method pipedream_method() {
                     .help = "B reads those of its F, of F on stage 0, of now, or F predicts them"},
                    {.name = "rescale",
                     .type = Key::Type::number,
-                    .help = "updates until delayed stages have the whole rate (PipeMare T1)"},
+                    .help = "updates until delayed stages have the whole rate (PipeMare T1)",
+                    .only_with = pipemare()},
                    {.name = "correct",
                     .type = Key::Type::number,
-                    .help = "decay of the drift that B corrects, as 0.135; 0: none (T2)"},
+                    .help = "decay of the drift that B corrects, as 0.135; 0: none (T2)",
+                    .only_with = pipemare()},
                    {.name = "warmup",
                     .type = Key::Type::number,
                     .help = "synchronous batches at the start (T3)"}},

@@ -48,6 +48,12 @@ struct Promise {
   std::optional<int> idle = {};
 };
 
+/// Another key's words without which a key has no effect.
+struct OnlyWith {
+  std::string_view key;
+  std::vector<std::string_view> words;
+};
+
 /// One key that a specification may set.
 struct Key {
   std::string_view name;
@@ -56,6 +62,7 @@ struct Key {
       {};                      ///< valid words, the default first; per_stage: extra words
   double default_number = 0;   ///< numbers only
   std::string_view help = {};  ///< one line for the catalogue
+  std::optional<OnlyWith> only_with = {};  ///< numbers only
 };
 
 /// Which locks of back-propagation a method opens.

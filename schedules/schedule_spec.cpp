@@ -84,6 +84,16 @@ OptionValue parse_value(const Method& method, const Key& key, std::string_view t
        suggest(text, key.words), words);
 }
 
+void require_effect(const Method& method, const Options& options) {
+  for (const Key& key : method.keys) {
+    if (!key.only_with || options.number(key.name) == key.default_number) continue;
+    const auto& [other, words] = *key.only_with;
+    require(std::ranges::find(words, options.word(other)) != words.end(),
+            "{}: {}={} has no effect without {}={}", method.name, key.name,
+            options.number(key.name), other, fmt::join(words, " or "));
+  }
+}
+
 std::string chunks_text(const Chunks& chunks) {
   if (chunks.most == 1) return "one stage a rank";
   if (chunks.least == chunks.most) return fmt::format("{} stages a rank", chunks.least);
@@ -203,6 +213,7 @@ Options ScheduleSpec::options(const Shape& shape) const {
       values.set(std::string(key.name), std::string(key.words.front()));
     }
   }
+  require_effect(*method_, values);
   const Shape mine = one_replica(effective(shape));
   require_chunks(pipeline(), mine);
   if (method_->resolve) method_->resolve(mine, values);

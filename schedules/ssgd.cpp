@@ -11,6 +11,7 @@ namespace unlatch {
 namespace {
 
 constexpr int most = 1'000'000'000;
+OnlyWith topk() { return {"compression", {"topk"}}; }
 
 Schedule ssgd(const Shape& shape, const Options& options) {
   Schedule schedule = schedule_inside("ssgd", shape, options);
@@ -55,21 +56,26 @@ Method ssgd_method() {
                    {.name = "ratio",
                     .type = Key::Type::number,
                     .default_number = 0.001,
-                    .help = "share of the entries that is sent (topk)"},
+                    .help = "share of the entries that is sent (topk)",
+                    .only_with = topk()},
                    {.name = "momentum",
                     .type = Key::Type::number,
                     .default_number = 0.9,
-                    .help = "of the gathering, in place of the optimizer's (topk)"},
+                    .help = "of the gathering, in place of the optimizer's (topk)",
+                    .only_with = topk()},
                    {.name = "clip",
                     .type = Key::Type::number,
-                    .help = "largest norm of a replica's gradient of a stage; 0: any (topk)"},
+                    .help = "largest norm of a replica's gradient of a stage; 0: any (topk)",
+                    .only_with = topk()},
                    {.name = "warmup",
                     .type = Key::Type::number,
-                    .help = "steps from dense to the ratio (topk)"},
+                    .help = "steps from dense to the ratio (topk)",
+                    .only_with = topk()},
                    {.name = "step",
                     .type = Key::Type::number,
                     .default_number = 100,
-                    .help = "batches in each of these steps (topk)"}},
+                    .help = "batches in each of these steps (topk)",
+                    .only_with = topk()}},
           .resolve = resolve,
           .make = ssgd,
           .promise = promise_inside};

@@ -69,10 +69,8 @@ Schedule zb_v(const Shape& shape, const Options& options) {
 void resolve(const Shape&, Options& options) {
   resolve_assumed_times("zb-v", options);
   const std::vector<int>& times = options.list("times");
-  const double comm = options.number("comm");
-  require(options.is("order", "search") || (times == std::vector<int>{1, 1, 1} && comm == 0),
-          "zb-v: times={} and comm={} need order=search; the fixed order assumes no times",
-          fmt::join(times, "/"), comm);
+  require(options.is("order", "search") || times == std::vector<int>{1, 1, 1},
+          "zb-v: times={} has no effect without order=search", fmt::join(times, "/"));
 }
 
 /// At equal times and free transfers: of the search only where it assumes them.
@@ -114,7 +112,8 @@ Method zb_v_method() {
                    {.name = "comm",
                     .type = Key::Type::number,
                     .default_number = 0,
-                    .help = "a transfer between ranks as the search assumes it, unit of times"}},
+                    .help = "a transfer between ranks as the search assumes it, unit of times",
+                    .only_with = OnlyWith{"order", {"search"}}}},
           .resolve = resolve,
           .make = zb_v,
           .promise = promise};

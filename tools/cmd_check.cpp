@@ -7,6 +7,7 @@
 #include "tools/memory_check.h"
 #include "tools/schedule_input.h"
 #include "tools/terminal.h"
+#include "tools/text.h"
 #include "tools/workload.h"
 #include "traces/input_file.h"
 
@@ -134,12 +135,7 @@ Json to_json(const Verdict& verdict) {
 }
 
 std::string to_text(const Verdict& verdict, const std::string& path) {
-  if (verdict.valid()) {
-    const Shape& shape = verdict.file->shape();
-    return fmt::format("{}: valid; {} stages on {} ranks, {} micro-batches a batch, {} batch{}\n",
-                       path, shape.stages, shape.ranks(), shape.micro_batches, shape.batches,
-                       shape.batches == 1 ? "" : "es");
-  }
+  if (verdict.valid()) return fmt::format("{}: valid; {}\n", path, describe(verdict.file->shape()));
   std::string text;
   for (const Violation& violation : verdict.violations) {
     text += fmt::format("{}: {}: {}\n", path, violation.rule, violation.message);

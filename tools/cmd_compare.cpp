@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "schedules/error.h"
+#include "schedules/replicas.h"
 #include "sim/units.h"
 #include "tools/command.h"
 #include "tools/report.h"
@@ -138,14 +139,16 @@ std::string settings_text(const Arguments& arguments, const Command& command) {
 }
 
 void print_text(const std::vector<Workload>& workloads, const Table& table) {
-  const Shape& shape = workloads.front().shape;
+  const Shape& asked = workloads.front().shape;
   const bool one_shape = std::ranges::all_of(
-      workloads, [&](const Workload& workload) { return workload.shape == shape; });
+      workloads, [&](const Workload& workload) { return workload.shape == asked; });
+  // Only a schedule file says its shape of all copies together.
+  const Shape shape = asked.copies > 1 ? one_replica(asked) : asked;
   // Schedules of several stages a rank may differ in one of the two.
   const std::string stages =
-      one_shape ? fmt::format("{} stages on {} ranks, ", shape.stages, shape.ranks()) : "";
+      one_shape ? fmt::format("{} stages on {} ranks, ", shape.stages_a_copy(), shape.ranks()) : "";
   const std::string replicas =
-      shape.replicas > 1 ? fmt::format("{} replicas of ", shape.replicas) : "";
+      asked.replicas > 1 ? fmt::format("{} replicas of ", asked.replicas) : "";
   print(fmt::format("{}{}{} micro-batches a batch, {} batches; best first\n\n{}", replicas, stages,
                     shape.micro_batches, shape.batches, table.text()));
 }

@@ -1,4 +1,5 @@
 // unlatch train: real training of a model by a schedule on this machine.
+#include <algorithm>
 #include <chrono>
 
 #include "schedules/error.h"
@@ -81,6 +82,14 @@ TaskGraph ordered_by_profile(const Workload& workload, const TrainingPlan& plan,
   return schedule.build();
 }
 
+/// Of a schedule that gathers the gradients of more batches than there are.
+void require_updates(const TrainingPlan& plan, const TaskGraph& graph) {
+  const bool updates =
+      std::ranges::any_of(graph.ids(), [&](TaskId id) { return graph.task(id).op == Op::update; });
+  require(updates, "{} reaches no update in {} batch{}, so nothing would be learned; train longer",
+          plan.spec.text(), plan.shape.batches, plan.shape.batches == 1 ? "" : "es");
+}
+
 std::optional<Prediction> predict(const TrainingPlan& plan, const std::optional<Workload>& workload,
                                   const sim::SteadyState& measured) {
   if (!workload) return std::nullopt;
@@ -131,8 +140,10 @@ std::string to_text(const Report& report) {
   for (const models::StageRange& range : report.ranges) layers.push_back(range.layers());
   std::string text =
       fmt::format("{} on {} with {}\n", plan.model.name, plan.data_name, bold(plan.spec.text()));
-  text += fmt::format("{} steps of {} samples, {} stages of {} layers, {} worker threads\n\n",
-                      plan.shape.batches, plan.batch_size, plan.shape.stages_a_copy(),
+  const std::string replicas =
+      plan.shape.replicas > 1 ? fmt::format("{} replicas of ", plan.shape.replicas) : "";
+  text += fmt::format("{} steps of {} samples, {}{} stages of {} layers, {} worker threads\n\n",
+                      plan.shape.batches, plan.batch_size, replicas, plan.shape.stages_a_copy(),
                       fmt::join(layers, "/"), report.result.workers);
   text += fmt::format("test accuracy   {:.2f}% ({} of {})\n", test.accuracy * 100, test.correct,
                       test.samples);
@@ -192,6 +203,7 @@ int run(const Arguments& arguments) {
   const Schedule schedule = plan.spec.make(plan.shape);
   TaskGraph graph = schedule.build();
   require_momentum_fits(plan.optimizer, graph.learning());
+  require_updates(plan, graph);
   warn_of_too_many_threads(plan.threads, graph);
   const auto workload = profiled_workload(arguments, plan, graph);
   if (workload && sim::awaits_order(schedule)) {

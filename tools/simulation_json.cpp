@@ -88,6 +88,7 @@ void add_run(Json& json, const TaskGraph& graph, const Timeline& timeline, const
 
 Json steady_json(const sim::SteadyState& steady, const sim::BatchWork& work) {
   return {{"batch_period_ms", steady.batch_period_ns / 1e6},
+          {"exact", steady.exact},
           {"speedup_over_bp", number_json(work.speedup_over_bp(steady))},
           {"utilization", number_json(work.utilization(steady))}};
 }

@@ -18,12 +18,7 @@ std::string head(const Simulation& s) {
   const std::string parameters = parameters_text(s.options);
   std::string text = fmt::format("{}{}\n", bold(s.spec.method().name),
                                  parameters.empty() ? "" : fmt::format(" ({})", parameters));
-  const Shape& shape = s.shape;
-  text += fmt::format(
-      "{} stages on {} ranks{}, {} micro-batches a batch, {} batches\n\n", shape.stages_a_copy(),
-      shape.ranks(),
-      shape.replicas > 1 ? fmt::format(" ({} replicas)", shape.replicas) : std::string(),
-      shape.micro_batches / shape.replicas, shape.batches);
+  text += fmt::format("{}\n\n", describe(s.shape));
   text += fmt::format("makespan        {} ms\n", format_ms(s.metrics.makespan));
   text += fmt::format("batch period    {} ms in steady state{}\n",
                       format_ms(s.steady.batch_period_ns / 1e6), s.steady.exact ? "" : " (mean)");

@@ -27,4 +27,14 @@ std::string format_percent(std::optional<double> ratio) {
   return fmt::format("{:.2f}%", *ratio * 100);
 }
 
+std::string describe(const Shape& effective) {
+  const std::string replicas =
+      effective.replicas > 1 ? fmt::format(" ({} replicas)", effective.replicas) : "";
+  const int micro_batches = effective.micro_batches / effective.replicas;
+  return fmt::format("{} stages on {} ranks{}, {} micro-batch{} a batch, {} batch{}",
+                     effective.stages_a_copy(), effective.ranks(), replicas, micro_batches,
+                     micro_batches == 1 ? "" : "es", effective.batches,
+                     effective.batches == 1 ? "" : "es");
+}
+
 }  // namespace unlatch::tools

@@ -27,8 +27,9 @@ using Clock = std::chrono::steady_clock;
 
 void require_finite(double loss, std::string_view what) {
   if (std::isfinite(loss)) return;
-  throw RunError(fmt::format("training diverged: {} is {}; lower --lr", what,
-                             std::isnan(loss) ? "not a number" : "infinite"));
+  throw RunError(
+      fmt::format("training diverged: {} is {}; lower --lr (or a rate of the schedule itself)",
+                  what, std::isnan(loss) ? "not a number" : "infinite"));
 }
 
 /// Collects the losses of the micro-batches into one line a batch, in the order of the batches.

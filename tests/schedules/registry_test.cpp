@@ -50,6 +50,28 @@ TEST(ScheduleSpec, NamesTheClosestOfAMisspeltWord) {
             "lockstep mailbox");
 }
 
+TEST(ScheduleSpec, RefusesAKeyWithoutEffect) {
+  int keys = 0;
+  for (const Method& method : methods()) {
+    for (const Key& key : method.keys) {
+      if (!key.only_with) continue;
+      SCOPED_TRACE(fmt::format("{}: {}", method.name, key.name));
+      ++keys;
+      const std::string alone = fmt::format("{}:{}=3", method.name, key.name);
+      EXPECT_THAT(parse_message(alone), testing::HasSubstr("has no effect without"));
+      EXPECT_THAT(parse_message(fmt::format("{}:{}={}", method.name, key.name, key.default_number)),
+                  testing::Not(testing::HasSubstr("has no effect")));
+      for (const std::string_view word : key.only_with->words) {
+        EXPECT_THAT(parse_message(fmt::format("{},{}={}", alone, key.only_with->key, word)),
+                    testing::Not(testing::HasSubstr("has no effect")));
+      }
+    }
+  }
+  EXPECT_GE(keys, 11);
+  EXPECT_EQ(parse_message("asgd:lambda=0.04"),
+            "asgd: lambda=0.04 has no effect without compensation=constant or adaptive");
+}
+
 TEST(ScheduleSpec, RefusesNonsense) {
   EXPECT_THAT(parse_message("1f1b:staleness=2"), testing::HasSubstr("synchronous"));
   EXPECT_THAT(parse_message("gpipe:staleness=2"), testing::HasSubstr("synchronous"));

@@ -201,7 +201,8 @@ TEST(ZeroBubbleAuto, RunsOneForwardOneBackwardsWarmUpWithinItsMemory) {
 TEST(ZeroBubbleAuto, SaysWhatItsKeysMayBe) {
   EXPECT_THAT(message("zb-auto:times=1/2"), HasSubstr("three whole numbers above 0"));
   EXPECT_THAT(message("zb-auto:times=1/0/1"), HasSubstr("not 1/0/1"));
-  EXPECT_THAT(message("zb-auto:comm=-1"), HasSubstr("0 or more, not -1"));
+  EXPECT_THAT(message("zb-auto:comm=-1"), HasSubstr("0 to 1e+06 times that of F, not -1"));
+  EXPECT_THAT(message("zb-auto:comm=1e300"), HasSubstr("not 1e+300"));
   EXPECT_THAT(message("zb-auto:memory=1.5"), HasSubstr("0 to 1, not 1.5"));
   EXPECT_THAT(message("zb-auto:limit=3"), HasSubstr("limit='3' is not a value"));
 }
@@ -229,9 +230,10 @@ TEST(ZeroBubbleV, SaysWhatItsKeysMayBe) {
   EXPECT_THAT(message("zb-v:order=found"), HasSubstr("order='found' is not a value"));
   EXPECT_THAT(message("zb-v:order=search,times=1/2"), HasSubstr("three whole numbers above 0"));
   EXPECT_THAT(message("zb-v:order=search,times=1/0/1"), HasSubstr("not 1/0/1"));
-  EXPECT_THAT(message("zb-v:order=search,comm=-1"), HasSubstr("0 or more, not -1"));
-  EXPECT_THAT(message("zb-v:times=3/2/1"), HasSubstr("times=3/2/1 and comm=0 need order=search"));
-  EXPECT_THAT(message("zb-v:comm=2"), HasSubstr("times=1/1/1 and comm=2 need order=search"));
+  EXPECT_THAT(message("zb-v:order=search,comm=-1"), HasSubstr("times that of F, not -1"));
+  EXPECT_THAT(message("zb-v:times=3/2/1"),
+              HasSubstr("times=3/2/1 has no effect without order=search"));
+  EXPECT_THAT(message("zb-v:comm=2"), HasSubstr("comm=2 has no effect without order=search"));
   EXPECT_EQ(message("zb-v:order=search,times=3/2/1,comm=2"), "no error");
 }
 

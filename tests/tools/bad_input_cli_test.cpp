@@ -22,6 +22,14 @@ TEST(BadInput, TrainFindsWeightsThatDivergedInTheLastStep) {
   EXPECT_EQ(folder.files(), 0);
 }
 
+TEST(BadInput, TrainRefusesARunWithoutAnUpdate) {
+  const Folder folder;
+  const Outcome outcome = folder.run(
+      "train --model mlp --data digits --stages 1 --schedule adl:accumulate=5 --steps 4");
+  expect_refused(outcome);
+  EXPECT_THAT(outcome.err, HasSubstr("adl:accumulate=5 reaches no update in 4 batches"));
+}
+
 TEST(BadInput, TrainNamesARateOfZero) {
   const Folder folder;
   const Outcome outcome = folder.run("train --steps 1 --lr 0.0" + mlp);

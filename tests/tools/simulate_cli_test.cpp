@@ -22,7 +22,8 @@ TEST(Simulate, PrintsTheContractsExample) {
   EXPECT_EQ(run["batches"], 64);
   EXPECT_EQ(run["makespan_ms"], 198.0);
   EXPECT_NEAR(run["bubble_ratio"].get<double>(), 12.0 / (3 * 198), 1e-12);
-  EXPECT_EQ(run["steady_state"], json::parse(R"({"batch_period_ms":3.0,"speedup_over_bp":3.0,
+  EXPECT_EQ(run["steady_state"],
+            json::parse(R"({"batch_period_ms":3.0,"exact":true,"speedup_over_bp":3.0,
                                                  "utilization":1.0})"));
   EXPECT_EQ(run["bottleneck"], json::parse(R"({"rank":0,"busy_ms":196.0})"));
   EXPECT_EQ(run["stages_detail"][0],
