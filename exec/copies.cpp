@@ -130,12 +130,12 @@ class CopiesOf : public Copies {
       }
     }
     const auto gradients = all_copies(task.stage, &StageState::gradient);
-    all_reduce_as<Real>(gradients, 1.0);
+    stages_[task.stage.value].module->all_reduce(gradients, 1.0);
   }
 
   void average_weights(const Task& task) {
     const auto weights = all_copies(task.stage, &StageState::weights);
-    all_reduce_as<Real>(weights, 1.0 / shape().copies);
+    stages_[task.stage.value].module->all_reduce(weights, 1.0 / shape().copies);
   }
 
   /// One copy's gradient steps the server's weights, which go to the copies that read them next.

@@ -10,15 +10,10 @@
 #include <vector>
 
 #include "exec/backend.h"
+#include "exec/cancelled.h"
 #include "exec/task_runner.h"
 
 namespace unlatch::exec {
-
-/// Thrown by synchronize() when the run was cancelled from outside.
-class Cancelled : public std::exception {
- public:
-  const char* what() const noexcept override { return "cancelled"; }
-};
 
 struct CpuOptions {
   int workers = 0;                            ///< 0: as many as lanes or cores, whichever is less

@@ -141,6 +141,12 @@ Loss DnnStageModule::loss(const Tensor& output, const Tensor& target, double sca
   });
 }
 
+Tensor DnnStageModule::copy_of(const Tensor& weights) { return parts_->pool.copy_of(weights); }
+
+void DnnStageModule::all_reduce(std::span<Tensor* const> tensors, double factor) {
+  all_reduce_as<float>(tensors, factor);
+}
+
 Tensor DnnStageModule::predicted(const Tensor& weights, int updates, double rate) {
   const Tensor moved = parts_->pool.copy_of(weights);
   parts_->optimizer.coast(moved.as<float>(), updates, rate);

@@ -96,6 +96,12 @@ Loss ScalarChainModule::loss(const Tensor& output, const Tensor& target, double 
   return {.loss = 0.5 * difference * difference, .correct = 0, .samples = 1};
 }
 
+Tensor ScalarChainModule::copy_of(const Tensor& weights) { return pool_.copy_of(weights); }
+
+void ScalarChainModule::all_reduce(std::span<Tensor* const> tensors, double factor) {
+  all_reduce_as<double>(tensors, factor);
+}
+
 Tensor ScalarChainModule::predicted(const Tensor& weights, int updates, double rate) {
   const Tensor moved = pool_.copy_of(weights);
   optimizer_.coast(moved.as<double>(), updates, rate);

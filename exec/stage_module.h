@@ -1,7 +1,9 @@
 // StageModule: the mathematics of one stage, free of schedules; the seam to oneDNN and the chain.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 
 #include "exec/tensor.h"
 #include "models/optimizer.h"
@@ -43,6 +45,11 @@ class StageModule {
 
   virtual ~StageModule() = default;
 
+  virtual Tensor copy_of(const Tensor& weights) = 0;
+  /// Writes `factor` times the sum of the tensors, in their order, into all of them: weights or
+  /// gradients of this stage and its copies.
+  virtual void all_reduce(std::span<Tensor* const> tensors, double factor) = 0;
+
   /// Flat parameters of the stage's layers in order (see models::parameters()).
   virtual Tensor initial_weights() const = 0;
   /// A zeroed accumulator of the same size.
@@ -66,6 +73,13 @@ class StageModule {
   /// `scale` (1/M, so that a batch uses its mean loss).
   virtual Loss loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,
                     Workspace& workspace) = 0;
+  /// The same for a device that knows the loss later: it then calls `report`, in the order of the
+  /// tasks, and never two calls for one stage at once.
+  virtual void report_loss(const Tensor& output, const Tensor& target, double scale,
+                           Tensor* gradient, Workspace& workspace,
+                           std::function<void(const Loss&)> report) {
+    report(loss(output, target, scale, gradient, workspace));
+  }
   /// What its tensors of weights and gradients hold.
   enum class Number { float32, float64 };
   virtual Number number() const = 0;

@@ -161,13 +161,14 @@ void StageRunner::hand_on(const Task& task, Tensor output, Workspace& workspace)
     return;
   }
   StageState& stage = state(task);
-  const Loss loss = stage.module->loss(output, target_of(task), graph_.learning().loss_scale,
-                                       &stage.errors[i], workspace);
+  stage.module->report_loss(output, target_of(task), graph_.learning().loss_scale, &stage.errors[i],
+                            workspace, [this, which = task.micro_batch](const Loss& loss) {
+                              if (observer_.loss) observer_.loss(which, loss);
+                            });
   if (has_feedback()) {
     const int first = task.stage.value - graph_.shape().model_stage(task.stage).value;
     for (int k = first; k < task.stage.value; ++k) stages_[k].errors[i] = stage.errors[i];
   }
-  if (observer_.loss) observer_.loss(task.micro_batch, loss);
 }
 
 void StageRunner::recompute(const Task& task, Workspace& workspace) {
@@ -228,7 +229,7 @@ void StageRunner::update(const Task& task) {
   StageState& stage = state(task);
   if (task.has(keeps_old)) {
     stage.stash[stage.version] = stage.weights;
-    stage.weights = pool_.copy_of(stage.weights);
+    stage.weights = stage.module->copy_of(stage.weights);
   }
   const double rate = rate_of(task);
   const Tensor before = drifts_.empty() ? Tensor{} : pool_.copy_of(stage.weights);

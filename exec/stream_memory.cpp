@@ -1,0 +1,165 @@
+#include "exec/stream_memory.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "schedules/error.h"
+
+namespace unlatch::exec {
+namespace {
+
+constexpr std::size_t alignment = 256;  // what CUDA's own allocations have
+
+std::size_t rounded_up(std::size_t bytes) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+/// The last task of a lane that used a block.
+struct User {
+  LaneId lane;
+  TaskId task;
+};
+
+struct Block {
+  Rank rank;
+  std::size_t size = 0;
+  std::byte* memory = nullptr;
+  std::vector<User> users;
+};
+
+}  // namespace
+
+/// Shared with the tensors, which come back to it.
+class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
+ public:
+  Pools(const TaskGraph& graph, StreamOrder& order, DeviceMemory& memory, std::size_t limit)
+      : order_(order), memory_(memory), limit_(limit), pools_(graph.ranks()) {}
+
+  ~Pools() {
+    for (auto& [memory, block] : blocks_) memory_.release(block.rank, memory);
+  }
+
+  Tensor take(Rank rank, std::size_t bytes) {
+    if (bytes == 0) return {};
+    Block& block = found(rank, rounded_up(bytes));
+    Pool& pool = pools_[rank.value];
+    pool.use.held += block.size;
+    pool.use.peak = std::max(pool.use.peak, pool.use.held);
+    wait_for_users(block);
+    use(block);
+    return {{block.memory, [pools = shared_from_this()](std::byte* m) { pools->give_back(m); }},
+            bytes};
+  }
+
+  void use(const Tensor& tensor) {
+    if (!tensor.empty()) use(blocks_.at(tensor.data<std::byte>()));
+  }
+
+  Use use_of(Rank rank) const { return pools_[rank.value].use; }
+
+ private:
+  struct Pool {
+    std::unordered_map<std::size_t, std::vector<std::byte*>> free;  ///< by size; dropped last: back
+    Use use;
+  };
+
+  bool is_past(const User& user) const {
+    return order_.is_over(user.task) || (order_.current() && user.lane == order_.lane());
+  }
+  bool needs_no_wait(const Block& block) const {
+    return std::ranges::all_of(block.users, [this](const User& user) { return is_past(user); });
+  }
+
+  Block& found(Rank rank, std::size_t size) {
+    std::vector<std::byte*>& free = pools_[rank.value].free[size];
+    const auto now = std::find_if(free.rbegin(), free.rend(),
+                                  [&](std::byte* m) { return needs_no_wait(blocks_.at(m)); });
+    if (now != free.rend()) return taken(free, std::prev(now.base()));
+    if (Block* fresh = allocated(rank, size)) return *fresh;
+    if (!free.empty()) return taken(free, free.begin());
+    release_free_blocks(rank);
+    if (Block* fresh = allocated(rank, size)) return *fresh;
+    const Use& use = pools_[rank.value].use;
+    throw RunError(fmt::format(
+        "out of device memory: {} bytes are needed beside the {} in use on rank {}, of {}", size,
+        use.held, rank.value,
+        limit_ > 0 ? fmt::format("{} allowed", limit_) : "what the device has"));
+  }
+
+  Block& taken(std::vector<std::byte*>& free, std::vector<std::byte*>::iterator at) {
+    Block& block = blocks_.at(*at);
+    free.erase(at);
+    return block;
+  }
+
+  Block* allocated(Rank rank, std::size_t size) {
+    Pool& pool = pools_[rank.value];
+    if (limit_ > 0 && pool.use.allocated + size > limit_) return nullptr;
+    std::byte* memory = memory_.allocate(rank, size);
+    if (memory == nullptr) return nullptr;
+    pool.use.allocated += size;
+    return &(blocks_[memory] = {rank, size, memory, {}});
+  }
+
+  /// Blocks of other sizes go back to the device; the host waits for their users. What the task at
+  /// hand has just dropped stays.
+  void release_free_blocks(Rank rank) {
+    Pool& pool = pools_[rank.value];
+    for (auto& [size, free] : pool.free) {
+      std::erase_if(free, [&, bytes = size](std::byte* memory) {
+        const Block& block = blocks_.at(memory);
+        const auto is_current = [&](TaskId task) { return task == order_.current(); };
+        if (std::ranges::any_of(block.users, is_current, &User::task)) return false;
+        for (const User& user : block.users) order_.wait_until_over(user.task);
+        memory_.release(rank, memory);
+        pool.use.allocated -= bytes;
+        blocks_.erase(memory);
+        return true;
+      });
+    }
+  }
+
+  void wait_for_users(Block& block) {
+    for (const User& user : block.users) {
+      if (order_.current() && !is_past(user)) order_.wait_end(order_.lane(), user.task);
+    }
+    block.users.clear();
+  }
+
+  void use(Block& block) {
+    if (!order_.current()) return;  // before the run, which begins with an idle device
+    const User now{order_.lane(), *order_.current()};
+    const auto same = std::ranges::find(block.users, now.lane, &User::lane);
+    if (same == block.users.end()) {
+      block.users.push_back(now);
+    } else {
+      same->task = now.task;
+    }
+  }
+
+  void give_back(std::byte* memory) {
+    const Block& block = blocks_.at(memory);
+    Pool& pool = pools_[block.rank.value];
+    pool.use.held -= block.size;
+    pool.free[block.size].push_back(memory);
+  }
+
+  StreamOrder& order_;
+  DeviceMemory& memory_;
+  std::size_t limit_;
+  std::vector<Pool> pools_;  ///< by rank
+  std::unordered_map<std::byte*, Block> blocks_;
+};
+
+StreamMemory::StreamMemory(const TaskGraph& graph, StreamOrder& order, DeviceMemory& memory,
+                           std::size_t limit)
+    : pools_(std::make_shared<Pools>(graph, order, memory, limit)) {}
+StreamMemory::~StreamMemory() = default;
+
+Tensor StreamMemory::take(Rank rank, std::size_t bytes) { return pools_->take(rank, bytes); }
+void StreamMemory::use(const Tensor& tensor) { pools_->use(tensor); }
+StreamMemory::Use StreamMemory::use_of(Rank rank) const { return pools_->use_of(rank); }
+
+}  // namespace unlatch::exec

@@ -1,0 +1,50 @@
+// StreamMemory: device memory that is handed out again behind those who still use it.
+#pragma once
+
+#include <memory>
+
+#include "exec/stream_order.h"
+#include "exec/tensor.h"
+
+namespace unlatch::exec {
+
+/// Where the memory of a rank comes from.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  /// Null when there is no more.
+  virtual std::byte* allocate(Rank rank, std::size_t bytes) = 0;
+  virtual void release(Rank rank, std::byte* memory) noexcept = 0;
+};
+
+/// A pool a rank. The host drops a tensor long before the device is done with it; the tensor's
+/// memory then goes to the next taker at once, whose lane waits for the last task of every other
+/// lane that used it. Memory that nobody has to wait for comes first, then fresh memory up to the
+/// limit of the rank, then memory to wait for. For one host thread, that of the order.
+class StreamMemory {
+ public:
+  /// `limit` in bytes a rank, 0 for what the device has. Everything referred to must outlive it and
+  /// its tensors.
+  StreamMemory(const TaskGraph& graph, StreamOrder& order, DeviceMemory& memory,
+               std::size_t limit = 0);
+  ~StreamMemory();
+
+  /// Uninitialised memory of the rank, for the task at hand if there is one. Throws RunError with
+  /// need, use and limit.
+  Tensor take(Rank rank, std::size_t bytes);
+  /// The task at hand reads or writes it. Every use must be told; taking is one.
+  void use(const Tensor& tensor);
+
+  struct Use {
+    std::size_t held = 0;       ///< in tensors that the host has not dropped
+    std::size_t peak = 0;       ///< the most of that
+    std::size_t allocated = 0;  ///< of the device
+  };
+  Use use_of(Rank rank) const;
+
+ private:
+  class Pools;
+  std::shared_ptr<Pools> pools_;
+};
+
+}  // namespace unlatch::exec

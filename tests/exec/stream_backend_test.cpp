@@ -1,0 +1,409 @@
+// StreamBackend and StreamMemory without a device: every access of every task is ordered by the
+// marks that a device would be given (O39), and the numbers are those of the CPU backend.
+#include "exec/stream_backend.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+
+#include "exec/executor.h"
+#include "exec/numerics.h"
+#include "exec/scalar_chain.h"
+#include "exec/stage_runner.h"
+#include "exec/stream_memory.h"
+#include "schedules/error.h"
+#include "tests/support/recording_streams.h"
+#include "tests/support/variants.h"
+
+namespace unlatch::exec {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing_support::RecordingStreams;
+
+class HostMemory : public DeviceMemory {
+ public:
+  std::byte* allocate(Rank, std::size_t bytes) override {
+    if (allocated_ + bytes > most_) return nullptr;
+    allocated_ += bytes;
+    return static_cast<std::byte*>(std::aligned_alloc(256, bytes));
+  }
+  void release(Rank, std::byte* memory) noexcept override { std::free(memory); }
+  void limit(std::size_t most) { most_ = most; }
+
+ private:
+  std::size_t allocated_ = 0;
+  std::size_t most_ = ~std::size_t{0} / 2;
+};
+
+/// The device of one run: tensors in stream memory, each access noted.
+struct Device {
+  Device(const TaskGraph& g, int window, std::size_t limit)
+      : graph(g), streams(g), order(g, streams, window), memory(g, order, source, limit) {}
+
+  Tensor taken(Stage stage, const Tensor& values) {
+    if (values.empty()) return {};
+    const Tensor tensor = memory.take(graph.rank_of(stage), values.bytes());
+    std::memcpy(tensor.data<std::byte>(), values.data<std::byte>(), values.bytes());
+    touch(tensor, true);
+    return tensor;
+  }
+  void touch(const Tensor& tensor, bool writes) {
+    memory.use(tensor);
+    if (order.current()) streams.access(order.lane(), tensor.data<std::byte>(), writes);
+  }
+
+  const TaskGraph& graph;
+  RecordingStreams streams;
+  StreamOrder order;
+  HostMemory source;
+  StreamMemory memory;
+};
+
+/// A stage of the scalar chain whose tensors and tapes lie in stream memory.
+class DeviceStage : public StageModule {
+ public:
+  DeviceStage(Device& device, Stage stage, StageModule& host)
+      : device_(device), stage_(stage), host_(host) {}
+
+  Tensor initial_weights() const override { return device_.taken(stage_, host_.initial_weights()); }
+  Tensor zero_gradient() const override { return device_.taken(stage_, host_.zero_gradient()); }
+
+  Tensor forward(const Tensor& weights, const Tensor& input, Pass pass, std::unique_ptr<Tape>* tape,
+                 Workspace& workspace) override {
+    device_.touch(weights, false);
+    device_.touch(input, false);
+    std::unique_ptr<Tape> inner;
+    const Tensor output =
+        host_.forward(weights, input, pass, tape == nullptr ? nullptr : &inner, workspace);
+    if (tape != nullptr) {
+      // The input is kept, as a layer keeps it, and something of the layer's own.
+      *tape = std::make_unique<DeviceTape>(std::move(inner), input, device_.taken(stage_, output));
+    }
+    return device_.taken(stage_, output);
+  }
+  Tensor backward(const Tensor& weights, const Tape& tape, const Tensor& gradient, double scale,
+                  bool wants_input, Tensor& sums, Workspace& workspace) override {
+    const auto& mine = static_cast<const DeviceTape&>(tape);
+    for (const Tensor& read : {weights, gradient, mine.input, mine.own}) device_.touch(read, false);
+    device_.touch(sums, true);
+    return device_.taken(stage_, host_.backward(weights, *mine.inner, gradient, scale, wants_input,
+                                                sums, workspace));
+  }
+  Tensor backward_input(const Tensor& weights, Tape& tape, const Tensor& gradient, double scale,
+                        bool wants_input, Workspace& workspace) override {
+    auto& mine = static_cast<DeviceTape&>(tape);
+    for (const Tensor& read : {weights, gradient, mine.input}) device_.touch(read, false);
+    device_.touch(mine.own, true);
+    return device_.taken(stage_, host_.backward_input(weights, *mine.inner, gradient, scale,
+                                                      wants_input, workspace));
+  }
+  void backward_weight(const Tape& tape, Tensor& sums, Workspace& workspace) override {
+    const auto& mine = static_cast<const DeviceTape&>(tape);
+    for (const Tensor& read : {mine.input, mine.own}) device_.touch(read, false);
+    device_.touch(sums, true);
+    host_.backward_weight(*mine.inner, sums, workspace);
+  }
+  Loss loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,
+            Workspace& workspace) override {
+    device_.touch(output, false);
+    device_.touch(target, false);
+    Tensor found;
+    const Loss loss = host_.loss(output, target, scale, &found, workspace);
+    *gradient = device_.taken(stage_, found);
+    return loss;
+  }
+  /// As a device tells it: once the host hears of the task's end.
+  void report_loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,
+                   Workspace& workspace, std::function<void(const Loss&)> report) override {
+    const Loss found = loss(output, target, scale, gradient, workspace);
+    device_.order.then([report = std::move(report), found] { report(found); });
+  }
+  Number number() const override { return host_.number(); }
+  Tensor copy_of(const Tensor& weights) override {
+    device_.touch(weights, false);
+    return device_.taken(stage_, weights);
+  }
+  void all_reduce(std::span<Tensor* const> tensors, double factor) override {
+    for (const Tensor* tensor : tensors) device_.touch(*tensor, true);
+    host_.all_reduce(tensors, factor);
+  }
+  Tensor predicted(const Tensor& weights, int updates, double rate) override {
+    device_.touch(weights, false);
+    return device_.taken(stage_, host_.predicted(weights, updates, rate));
+  }
+  void update(Tensor& weights, Tensor& gradient, double rate) override {
+    device_.touch(weights, true);
+    device_.touch(gradient, true);
+    host_.update(weights, gradient, rate);
+  }
+
+ private:
+  struct DeviceTape : Tape {
+    DeviceTape(std::unique_ptr<Tape> inner_tape, Tensor read, Tensor kept)
+        : inner(std::move(inner_tape)), input(std::move(read)), own(std::move(kept)) {}
+    std::size_t bytes() const override { return inner->bytes(); }
+    std::unique_ptr<Tape> inner;
+    Tensor input;
+    Tensor own;
+  };
+
+  Device& device_;
+  Stage stage_;
+  StageModule& host_;
+};
+
+class DeviceFeed : public Feed {
+ public:
+  DeviceFeed(Device& device, Feed& host) : device_(device), host_(host) {}
+  Tensor input(MicroBatch i) override { return copied(host_.input(i)); }
+  Tensor target(MicroBatch i) override { return copied(host_.target(i)); }
+
+ private:
+  Tensor copied(const Tensor& values) {
+    return device_.taken(device_.graph.task(*device_.order.current()).stage, values);
+  }
+  Device& device_;
+  Feed& host_;
+};
+
+struct Outcome {
+  std::vector<double> final;
+  std::vector<double> losses;
+  std::vector<std::string> faults;
+  std::vector<std::string> broken_edges;
+  int waits = 0;
+  StreamMemory::Use use = {};  ///< of rank 0
+};
+
+struct Setting {
+  int window = 1 << 10;
+  std::size_t limit = 0;
+  std::size_t device = ~std::size_t{0} / 2;  ///< bytes that there are
+  int forgotten_wait = 0;
+};
+
+/// One weight a stage.
+Outcome run_on_streams(const TaskGraph& graph, const ChainProblem& problem,
+                       const Setting& setting = {}) {
+  Device device(graph, setting.window, setting.limit);
+  device.source.limit(setting.device);
+  device.streams.forget_wait(setting.forgotten_wait);
+  const std::vector<int> sizes(problem.weights.size(), 1);
+  std::vector<std::unique_ptr<StageModule>> owned;
+  std::vector<StageModule*> modules;
+  for (int copy = 0; copy < graph.shape().copies; ++copy) {
+    for (auto& host : scalar_chain_stages(problem.weights, sizes, Activation::tanh, {})) {
+      owned.push_back(std::move(host));
+      const Stage stage{static_cast<int>(modules.size())};
+      owned.push_back(std::make_unique<DeviceStage>(device, stage, *owned.back()));
+      modules.push_back(owned.back().get());
+    }
+  }
+  Outcome outcome;
+  outcome.losses.resize(graph.shape().all_micro_batches());
+  ScalarFeed host_feed(problem.x, problem.y);
+  DeviceFeed feed(device, host_feed);
+  const auto note = [&](MicroBatch i, const Loss& loss) { outcome.losses[i.value] = loss.loss; };
+  StageRunner runner(graph, modules, feed, [](int) { return 0.1; }, {.loss = note, .update = {}});
+  StreamBackend backend(graph, device.order, runner);
+  run(graph, backend);
+  for (const Stage k : up_to<Stage>(graph.shape().stages_a_copy())) {
+    outcome.final.push_back(*runner.weights(k).data<double>());
+  }
+  outcome.faults = device.streams.faults();
+  outcome.broken_edges = device.streams.broken_edges(graph);
+  outcome.waits = device.streams.waits();
+  outcome.use = device.memory.use_of(Rank{0});
+  return outcome;
+}
+
+ChainProblem problem_of(const TaskGraph& graph) {
+  ChainProblem problem;
+  for (int k = 0; k < graph.shape().stages_a_copy(); ++k) {
+    problem.weights.push_back(0.9 - 0.17 * k);
+  }
+  fill_with_golden_data(problem, graph.shape().all_micro_batches());
+  return problem;
+}
+
+/// Servers and local heads have no device form.
+bool runs_on_a_device(const TaskGraph& graph) {
+  return graph.learning().local_gradients.source == GradientSource::next_stage &&
+         !graph.learning().agreement.has_server();
+}
+
+std::vector<TaskGraph> small_graphs() {
+  std::vector<TaskGraph> graphs;
+  for (const Method& method : methods()) {
+    for (const auto& [ranks, parts, replicas] :
+         {std::tuple{1, 2, 1}, {2, 4, 1}, {4, 8, 1}, {3, 6, 1}, {2, 4, 2}}) {
+      const int stages = ranks * method.chunks.usual;
+      for (const std::string& text :
+           testing_support::variants(method, stages, method.chunks.usual)) {
+        const ScheduleSpec spec = ScheduleSpec::parse(text);
+        const Shape shape{.stages = stages,
+                          .chunks = method.chunks.usual,
+                          .micro_batches = parts,
+                          .batches = 5,
+                          .replicas = replicas};
+        if (!testing_support::runs(spec, shape)) continue;
+        TaskGraph graph = spec.make(shape).build();
+        if (runs_on_a_device(graph)) graphs.push_back(std::move(graph));
+      }
+    }
+  }
+  return graphs;
+}
+
+std::string describe(const TaskGraph& graph) {
+  const Shape& shape = graph.shape();
+  return fmt::format("{} P={} V={} R={} M={}", graph.schedule(), shape.ranks(), shape.chunks,
+                     shape.replicas, shape.micro_batches);
+}
+
+TEST(StreamBackend, OrdersEveryAccessAndComputesTheSameNumbers) {
+  const std::vector<TaskGraph> graphs = small_graphs();
+  EXPECT_GT(graphs.size(), 150U);
+  for (const TaskGraph& graph : graphs) {
+    SCOPED_TRACE(describe(graph));
+    const ChainProblem problem = problem_of(graph);
+    const ChainResult expected = run_chain(graph, problem, {.workers = 1});
+    for (const int window : {1, 5, 1 << 10}) {
+      const Outcome found = run_on_streams(graph, problem, {.window = window});
+      ASSERT_EQ(found.final, expected.final);
+      ASSERT_EQ(found.losses, expected.losses);
+      ASSERT_THAT(found.faults, IsEmpty());
+      ASSERT_THAT(found.broken_edges, IsEmpty());
+    }
+  }
+}
+
+/// So little memory that takers wait for the readers of others.
+TEST(StreamBackend, OrdersEveryAccessWhenMemoryIsShort) {
+  int waited_more = 0;
+  for (const TaskGraph& graph : small_graphs()) {
+    SCOPED_TRACE(describe(graph));
+    const ChainProblem problem = problem_of(graph);
+    const Outcome plenty = run_on_streams(graph, problem);
+    Outcome scarce;
+    std::size_t limit = plenty.use.allocated;
+    for (; limit > 0; limit -= 256) {  // down to the least that it runs in
+      try {
+        scarce = run_on_streams(graph, problem, {.limit = limit});
+      } catch (const RunError& error) {
+        ASSERT_THAT(error.what(), HasSubstr("out of device memory"));
+        break;
+      }
+      ASSERT_EQ(scarce.final, plenty.final);
+      ASSERT_THAT(scarce.faults, IsEmpty());
+      ASSERT_THAT(scarce.broken_edges, IsEmpty());
+      ASSERT_LE(scarce.use.allocated, limit);
+    }
+    if (scarce.waits > plenty.waits) ++waited_more;
+  }
+  EXPECT_GT(waited_more, 20);
+}
+
+/// The checks above can fail: each single wait that is left out breaks an edge or an access.
+TEST(StreamBackend, MissesAnyWaitThatIsForgotten) {
+  for (const char* schedule : {"bp", "1f1b", "fdg", "dsp", "ddg:form=mailbox", "zb-h1"}) {
+    const TaskGraph graph =
+        ScheduleSpec::parse(schedule).make({.stages = 3, .micro_batches = 4, .batches = 3}).build();
+    const ChainProblem problem = problem_of(graph);
+    const int waits = run_on_streams(graph, problem).waits;
+    int missed = 0;
+    for (int number = 1; number <= waits; ++number) {
+      const Outcome found = run_on_streams(graph, problem, {.forgotten_wait = number});
+      if (!found.faults.empty() || !found.broken_edges.empty()) ++missed;
+    }
+    // Those not missed are implied by other waits.
+    EXPECT_GT(missed, waits / 2) << schedule << ": " << waits << " waits";
+  }
+}
+
+TEST(StreamBackend, KeepsTheOrderOfEveryLane) {
+  for (const TaskGraph& graph : small_graphs()) {
+    RecordingStreams streams(graph);
+    StreamOrder order(graph, streams, 8);
+    class Nothing : public TaskRunner {
+      void run(const Task&, Workspace&) override {}
+    } nothing;
+    StreamBackend backend(graph, order, nothing);
+    const Timeline timeline = run(graph, backend);
+    ASSERT_EQ(streams.tasks_by_lane(), tasks_by_lane(graph)) << describe(graph);
+    ASSERT_EQ(timeline.spans.size(), static_cast<std::size_t>(graph.size()));
+  }
+}
+
+TEST(StreamMemory, NamesTaskNeedUseAndLimit) {
+  const TaskGraph graph =
+      ScheduleSpec::parse("gpipe").make({.stages = 2, .micro_batches = 8}).build();
+  try {
+    run_on_streams(graph, problem_of(graph), {.limit = 2560});
+    FAIL() << "eight tapes fit nowhere";
+  } catch (const RunError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("rank 0, task 0F"));
+    EXPECT_THAT(error.what(), HasSubstr("256 bytes are needed beside the 2560 in use on rank 0, of "
+                                        "2560 allowed"));
+  }
+}
+
+TEST(StreamMemory, SaysWhenTheDeviceHasNoMore) {
+  const TaskGraph graph = ScheduleSpec::parse("bp").make({.stages = 2}).build();
+  try {
+    run_on_streams(graph, problem_of(graph), {.device = 1024});
+    FAIL() << "the weights alone fill it";
+  } catch (const RunError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("of what the device has"));
+  }
+}
+
+/// A device that fails once it gets to a mark.
+class FailingStreams : public RecordingStreams {
+ public:
+  using RecordingStreams::RecordingStreams;
+  nanoseconds reached(int mark) override {
+    if (mark == 2 * 5 + 1) throw RunError("cudaEventSynchronize: unspecified launch failure");
+    return RecordingStreams::reached(mark);
+  }
+};
+
+TEST(StreamOrder, NamesTheTaskAtWhichTheDeviceFailed) {
+  const TaskGraph graph = ScheduleSpec::parse("bp").make({.stages = 2, .batches = 4}).build();
+  FailingStreams streams(graph);
+  StreamOrder order(graph, streams);
+  class Nothing : public TaskRunner {
+    void run(const Task&, Workspace&) override {}
+  } nothing;
+  StreamBackend backend(graph, order, nothing);
+  const Task& task = graph.task(TaskId{5});
+  try {
+    run(graph, backend);
+    FAIL();
+  } catch (const RunError& error) {
+    EXPECT_EQ(error.what(), fmt::format("rank {}, task {}: cudaEventSynchronize: unspecified "
+                                        "launch failure",
+                                        graph.rank(task).value, label(task)));
+  }
+}
+
+TEST(StreamBackend, StopsWhenCancelled) {
+  const TaskGraph graph = ScheduleSpec::parse("bp").make({.stages = 2}).build();
+  RecordingStreams streams(graph);
+  StreamOrder order(graph, streams);
+  class Nothing : public TaskRunner {
+    void run(const Task&, Workspace&) override {}
+  } nothing;
+  const std::atomic<bool> cancel{true};
+  StreamBackend backend(graph, order, nothing, &cancel);
+  EXPECT_THROW(run(graph, backend), Cancelled);
+}
+
+}  // namespace
+}  // namespace unlatch::exec
