@@ -4,8 +4,10 @@ include(GNUInstallDirs)
 add_library(unlatch_options INTERFACE)
 target_compile_features(unlatch_options INTERFACE cxx_std_20)
 target_compile_options(unlatch_options INTERFACE
-  $<BUILD_INTERFACE:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual>
-  $<BUILD_INTERFACE:$<$<BOOL:${UNLATCH_WERROR}>:-Werror>>)
+  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual>>
+  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>>
+  $<BUILD_INTERFACE:$<$<AND:$<BOOL:${UNLATCH_WERROR}>,$<COMPILE_LANGUAGE:CXX>>:-Werror>>
+  $<BUILD_INTERFACE:$<$<AND:$<BOOL:${UNLATCH_WERROR}>,$<COMPILE_LANGUAGE:CUDA>>:-Werror=all-warnings>>)
 if(UNLATCH_SANITIZE)
   target_compile_options(unlatch_options INTERFACE
     -fsanitize=${UNLATCH_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -30,15 +30,6 @@ struct Make {
 
 }  // namespace
 
-std::size_t Kept::bytes(std::unordered_set<const std::byte*>& counted) const {
-  std::size_t sum = 0;
-  for (const Tensor& tensor : tensors) {
-    if (counted.insert(tensor.data<std::byte>()).second) sum += tensor.bytes();
-  }
-  for (const Kept& kept : inner) sum += kept.bytes(counted);
-  return sum;
-}
-
 Flow Op::backward(const Flat& flat, const Kept& kept, Flow gradient, bool wants_input,
                   Call& call) const {
   Kept part = kept;  // shares the tensors

@@ -4,10 +4,10 @@
 #include <dnnl.hpp>
 
 #include <memory>
-#include <unordered_set>
 #include <vector>
 
 #include "exec/dnn_threads.h"
+#include "exec/layer_flow.h"
 #include "exec/stage_module.h"
 #include "models/layer.h"
 
@@ -23,6 +23,8 @@ struct Place {
   int samples = 1;
   models::SampleShape shape;
   dnnl::memory::desc layout;  ///< always [samples, channels, height, width]
+
+  std::size_t bytes() const { return layout.get_size(); }
 };
 
 /// One call of forward or backward: what belongs to the calling thread alone.
@@ -37,30 +39,11 @@ struct Call {
   Workspace& workspace;
 };
 
-/// Places in the flat arrays of a stage; each layer gets its own.
-struct Flat {
-  const float* weights = nullptr;
-  float* gradient = nullptr;    ///< B and W only; added to
-  float* statistics = nullptr;  ///< null: a replay, which leaves the running statistics alone
-};
-
-/// A tensor on its way through the layers.
-struct Flow {
-  Tensor tensor;
-  bool ours = false;  ///< nobody else reads it: it may be overwritten
-};
-
-/// What one layer keeps for backward; between I and W, what its W needs.
-struct Kept {
-  std::vector<Tensor> tensors;
-  std::vector<Kept> inner;  ///< of the layers inside a residual block
-
-  /// Without memory that is in `counted`, to which it adds its own: neighbours share tensors.
-  std::size_t bytes(std::unordered_set<const std::byte*>& counted) const;
-};
-
 class Op {
  public:
+  using Place = exec::Place;
+  using Call = exec::Call;
+
   virtual ~Op() = default;
   /// Fills `kept` unless it is null. Thread-safe, as the ways back are.
   virtual Flow forward(const Flat& flat, Flow input, Kept* kept, Call& call) const = 0;

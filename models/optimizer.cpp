@@ -38,6 +38,12 @@ OptimizerSpec OptimizerSpec::parse(std::string_view text) {
   return spec;
 }
 
+double coast_factor(const OptimizerSpec& spec, int steps, double rate) {
+  const double b = spec.momentum;
+  const double sum = (b - std::pow(b, steps + 1)) / (1 - b);  // b + b^2 + .. + b^steps
+  return rate * (1 - spec.s * (1 - b)) * sum;
+}
+
 template <class Real>
 Optimizer<Real>::Optimizer(const OptimizerSpec& spec, std::size_t parameters)
     : spec_(spec), velocity_(spec.momentum == 0 ? 0 : parameters) {}
@@ -69,9 +75,7 @@ void Optimizer<Real>::step(std::span<Real> weights, std::span<const Real> gradie
 template <class Real>
 void Optimizer<Real>::coast(std::span<Real> weights, int steps, double rate) const {
   if (velocity_.empty()) return;
-  const double b = spec_.momentum;
-  const double sum = (b - std::pow(b, steps + 1)) / (1 - b);  // b + b^2 + .. + b^steps
-  const Real factor = static_cast<Real>(rate * (1 - spec_.s * (1 - b)) * sum);
+  const Real factor = static_cast<Real>(coast_factor(spec_, steps, rate));
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] -= factor * velocity_[i];
 }
 

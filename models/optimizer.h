@@ -24,6 +24,10 @@ struct OptimizerSpec {
   static OptimizerSpec parse(std::string_view text);
 };
 
+/// What `steps` more steps at this rate would take of the weights for each unit of velocity, if all
+/// gradients to come were 0 and nothing decayed.
+double coast_factor(const OptimizerSpec& spec, int steps, double rate);
+
 /// State for one stage; Real is float or double.
 template <class Real>
 class Optimizer {

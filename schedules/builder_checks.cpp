@@ -76,12 +76,12 @@ bool Builder::check_backward_of(Stage k, MicroBatch i) {
   }
   if (input != none && weight == none) {
     report("missing", {input},
-           fmt::format("weight gradient {} is never done, while {} exists",
-                       label(Op::backward_weight, k, i), label(tasks_[input])));
+           fmt::format("weight gradient {} is never done, while {} exists at {}",
+                       label(Op::backward_weight, k, i), label(tasks_[input]), place(input)));
   }
   if (weight != none && input == none && whole == none) {
     report("missing", {weight},
-           fmt::format("{} has no {} before it", label(tasks_[weight]),
+           fmt::format("{} at {} has no {} before it", label(tasks_[weight]), place(weight),
                        label(Op::backward_input, k, i)));
   }
   return whole != none || input != none || weight != none;

@@ -117,6 +117,7 @@ Json to_json(const Report& report, int most_path) {
             {"batch_size", plan.batch_size},
             {"steps", plan.shape.batches},
             {"partition", partition_json(report.ranges)},
+            {"device", plan.device ? plan.device->name : "cpu"},
             {"workers", report.result.workers},
             {"seed", plan.seed},
             {"train_loss", number_json(report.result.last_loss)},
@@ -142,9 +143,11 @@ std::string to_text(const Report& report) {
       fmt::format("{} on {} with {}\n", plan.model.name, plan.data_name, bold(plan.spec.text()));
   const std::string replicas =
       plan.shape.replicas > 1 ? fmt::format("{} replicas of ", plan.shape.replicas) : "";
-  text += fmt::format("{} steps of {} samples, {}{} stages of {} layers, {} worker threads\n\n",
+  const std::string where =
+      plan.device ? plan.device->name : fmt::format("{} worker threads", report.result.workers);
+  text += fmt::format("{} steps of {} samples, {}{} stages of {} layers, {}\n\n",
                       plan.shape.batches, plan.batch_size, replicas, plan.shape.stages_a_copy(),
-                      fmt::join(layers, "/"), report.result.workers);
+                      fmt::join(layers, "/"), where);
   text += fmt::format("test accuracy   {:.2f}% ({} of {})\n", test.accuracy * 100, test.correct,
                       test.samples);
   text += fmt::format("test loss       {:.4f}\n", test.loss);
@@ -253,7 +256,9 @@ std::vector<FlagGroup> flags() {
             {"lr-schedule", "SPEC", "constant, linear, step:at=60/80,factor=0.1 or cosine"},
             {"seed", "N", "Seed of weights and order of the data (0)"}}},
           {"Execution",
-           {{"device", "cpu", "Where to train (cpu)"},
+           {{"device", "WHERE", "cpu, cuda or cuda:N (cpu)"},
+            {"share-device", "yes|no", "Let several ranks share the one GPU (no)"},
+            {"tf32", "yes|no", "On a GPU, products of float32 in the shorter format (no)"},
             {"threads", "T", "Worker threads (as many as lanes or cores)"},
             {"profile", "FILE", "Predict from a profile and print it beside the measurement"},
             {"uneven", "yes|no", "Micro-batches of different sizes", later},

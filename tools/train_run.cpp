@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <functional>
 #include <map>
 #include <mutex>
 
@@ -12,6 +13,7 @@
 #include "exec/dnn_stage.h"
 #include "exec/executor.h"
 #include "exec/stage_runner.h"
+#include "exec/stream_backend.h"
 #include "schedules/error.h"
 #include "tools/json_output.h"
 #include "tools/measured.h"
@@ -138,10 +140,6 @@ void require_batch_fits(const Arguments& arguments, const TrainingPlan& plan, co
 }  // namespace
 
 TrainingPlan read_plan(const Arguments& arguments) {
-  require(!arguments.text("device", "cpu").starts_with("cuda"),
-          "{} '{}' is not available in this version of unlatch; use cpu", arguments.place("device"),
-          arguments.text("device", "cpu"));
-  arguments.choice("device", {"cpu"});
   require(!arguments.yes("uneven", false), "--uneven yes is not available in this version");
   const ScheduleSpec spec = asked_schedules(arguments, 1).front();
   const auto data = arguments.text("data");
@@ -170,6 +168,7 @@ TrainingPlan read_plan(const Arguments& arguments) {
   shape.batches = asked_batches(arguments, plan.batches_per_epoch);
   plan.shape = spec.effective(shape);
   require_buildable(plan.shape, spec);
+  plan.device = asked_device(arguments, plan.shape.ranks());
   const double rate = arguments.real("lr", 0.1, 0);
   if (rate == 0) arguments.refuse("lr", *arguments.text("lr"), "must be greater than 0");
   plan.rate = models::RateSchedule::parse(arguments.text("lr-schedule", "constant"), rate);
@@ -219,14 +218,33 @@ MemorySizes memory_sizes_of(const TrainingPlan& plan, const LocalGradients& loca
   return sizes.for_copies(plan.shape.copies);
 }
 
-TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
-                     const std::vector<models::StageRange>& ranges) {
+namespace {
+
+/// What training leaves, on whatever device.
+struct Trained {
+  Timeline timeline;
+  TrainedModel model;
+  int workers = 0;
+};
+
+std::function<double(int)> rate_of_batch(const TrainingPlan& plan) {
+  return [&plan](int batch) {
+    return plan.rate.at_batch(batch, plan.shape.batches, plan.batches_per_epoch);
+  };
+}
+
+exec::DnnRun run_of(const TrainingPlan& plan) {
+  return {.micro_batch_size = plan.piece_size(), .optimizer = plan.optimizer, .seed = plan.seed};
+}
+
+Trained train_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
+                     const std::vector<models::StageRange>& ranges, exec::Feed& feed,
+                     const exec::Observer& observer) {
   std::vector<std::vector<std::unique_ptr<exec::DnnStageModule>>> copies;
   std::vector<std::unique_ptr<exec::LocalHead>> heads;
   std::vector<exec::StageModule*> modules;
   std::vector<exec::LocalHead*> lent_heads;
-  const exec::DnnRun run{
-      .micro_batch_size = plan.piece_size(), .optimizer = plan.optimizer, .seed = plan.seed};
+  const exec::DnnRun run = run_of(plan);
   for (int copy = 0; copy < plan.shape.copies; ++copy) {
     copies.push_back(exec::make_dnn_stages(plan.model, ranges, run));
     for (const auto& stage : copies.back()) modules.push_back(stage.get());
@@ -235,33 +253,59 @@ TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
       heads.push_back(std::move(head));
     }
   }
-  exec::DataFeed feed(plan.data.train, plan.model.input, plan.batch_size, plan.shape.micro_batches,
-                      plan.seed);
-  Journal journal(plan);
-  exec::StageRunner runner(
-      graph, modules, feed,
-      [&](int batch) {
-        return plan.rate.at_batch(batch, plan.shape.batches, plan.batches_per_epoch);
-      },
-      {.loss = [&](MicroBatch i, const exec::Loss& loss) { journal.add(i, loss); }, .update = {}},
-      lent_heads);
+  exec::StageRunner runner(graph, modules, feed, rate_of_batch(plan), observer, lent_heads);
   exec::CpuBackend backend(graph, runner, {.workers = plan.threads});
-  TrainingResult result;
-  result.workers = backend.workers();
-  try {
-    result.timeline = exec::run(graph, backend);
-  } catch (const RunError&) {
-    journal.rethrow_failed_write();
-    throw;
-  }
-  journal.finish();
-  result.last_loss = journal.last_loss();
+  Trained trained{.timeline = exec::run(graph, backend), .model = {}, .workers = backend.workers()};
   std::vector<exec::Tensor> weights;
   for (const Stage k : up_to<Stage>(plan.shape.stages_a_copy())) {
     weights.push_back(runner.weights(k));
   }
   // Running statistics are those of the first copy's share of the data.
-  result.trained = {exec::joined_weights(weights), exec::joined_statistics(copies.front())};
+  trained.model = {exec::joined_weights(weights), exec::joined_statistics(copies.front())};
+  return trained;
+}
+
+Trained train_on_device(const TrainingPlan& plan, const TaskGraph& graph,
+                        const std::vector<models::StageRange>& ranges, exec::Feed& feed,
+                        const exec::Observer& observer) {
+  const auto device = exec::cuda_library().start(
+      graph, plan.model, ranges,
+      {.run = run_of(plan), .number = plan.device->number, .tf32 = plan.device->tf32}, feed);
+  exec::StageRunner runner(graph, device->modules(), device->feed(), rate_of_batch(plan), observer);
+  exec::StreamBackend backend(graph, device->order(), runner);
+  Trained trained{.timeline = exec::run(graph, backend), .model = {}, .workers = 1};
+  for (const Stage k : up_to<Stage>(plan.shape.stages_a_copy())) {
+    const std::vector<float> weights = device->to_host(runner.weights(k));
+    auto& all = trained.model.weights;
+    all.insert(all.end(), weights.begin(), weights.end());
+  }
+  trained.model.statistics = device->statistics();
+  return trained;
+}
+
+}  // namespace
+
+TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
+                     const std::vector<models::StageRange>& ranges) {
+  exec::DataFeed feed(plan.data.train, plan.model.input, plan.batch_size, plan.shape.micro_batches,
+                      plan.seed);
+  Journal journal(plan);
+  const exec::Observer observer{
+      .loss = [&](MicroBatch i, const exec::Loss& loss) { journal.add(i, loss); }, .update = {}};
+  Trained trained;
+  try {
+    trained = plan.device ? train_on_device(plan, graph, ranges, feed, observer)
+                          : train_on_cpu(plan, graph, ranges, feed, observer);
+  } catch (const RunError&) {
+    journal.rethrow_failed_write();
+    throw;
+  }
+  journal.finish();
+  TrainingResult result{.timeline = std::move(trained.timeline),
+                        .trained = std::move(trained.model),
+                        .workers = trained.workers,
+                        .last_loss = journal.last_loss(),
+                        .test = {}};
   result.test = exec::evaluate(plan.model, result.trained.weights, result.trained.statistics,
                                plan.data.test, {.threads = result.workers});
   // The last updates of all stages come after the last loss that the journal saw.

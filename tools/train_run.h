@@ -12,6 +12,7 @@
 #include "models/partition.h"
 #include "schedules/registry.h"
 #include "tools/arguments.h"
+#include "tools/device_option.h"
 #include "tools/training.h"
 #include "traces/memory.h"
 #include "traces/metrics.h"
@@ -30,7 +31,8 @@ struct TrainingPlan {
   models::OptimizerSpec optimizer;
   models::RateSchedule rate;
   std::uint64_t seed = 0;
-  int threads = 0;  ///< 0: as many as lanes or cores
+  int threads = 0;                         ///< 0: as many as lanes or cores
+  std::optional<AskedDevice> device = {};  ///< empty: the CPU
   std::optional<std::string> metrics_file;
 
   int piece_size() const { return batch_size / shape.micro_batches; }

@@ -30,6 +30,25 @@ TEST(BadInput, TrainRefusesARunWithoutAnUpdate) {
   EXPECT_THAT(outcome.err, HasSubstr("adl:accumulate=5 reaches no update in 4 batches"));
 }
 
+// O40: whatever is missing, one message says so and what works.
+TEST(BadInput, TrainSaysWhyThereIsNoGpu) {
+  const Folder folder;
+  const Outcome broken =
+      folder.run("train --steps 1 --device cuda" + mlp, "UNLATCH_CUDA_LIBRARY=/no/such/library.so");
+  expect_refused(broken);
+  EXPECT_THAT(broken.err, AllOf(HasSubstr("/no/such/library.so cannot be loaded"),
+                                HasSubstr("--device cpu works without it")));
+  for (const char* device : {"cuda:", "cuda:x", "cuda:-1", "cuda:1x", "gpu", "cuda0"}) {
+    const Outcome outcome = folder.run(fmt::format("train --steps 1 --device {}{}", device, mlp));
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, HasSubstr("must be cpu, cuda or cuda:N")) << device;
+  }
+  const Outcome absent = folder.run("train --steps 1 --device cuda:99" + mlp);
+  expect_refused(absent);
+  EXPECT_THAT(absent.err, testing::AnyOf(HasSubstr("no CUDA device"), HasSubstr("no device 99"),
+                                         HasSubstr("built without CUDA")));
+}
+
 TEST(BadInput, TrainNamesARateOfZero) {
   const Folder folder;
   const Outcome outcome = folder.run("train --steps 1 --lr 0.0" + mlp);

@@ -28,6 +28,13 @@ TEST(Compare, RanksByPeriodThenMemoryThenTheOrderGiven) {
   EXPECT_EQ(names_of(equal), (std::vector<std::string>{"gpipe", "1f1b"}));
 }
 
+TEST(Compare, ReadsTheStudyOfTheExamples) {
+  const Folder folder;
+  const json all = folder.json("compare " UNLATCH_SOURCE_DIR "/examples/study.json");
+  EXPECT_EQ(names_of(all)[0], "dsp");
+  EXPECT_EQ(all["schedules"].size(), 7U);
+}
+
 TEST(Compare, PutsWhatExceedsTheMemoryLimitLastWithItsReason) {
   const Folder folder;
   const std::string arguments =

@@ -71,6 +71,14 @@ TEST(Simulate, RunsFewerMicroBatchesThanStages) {
   }
 }
 
+/// Each is rounded to whole nanoseconds by itself.
+TEST(Simulate, TakesHalvesOfABackwardThatAreThirds) {
+  const Folder folder;
+  const std::string costs = " --input-grad 0.3333333333 --weight-grad 0.3333333333 --backward ";
+  EXPECT_EQ(folder.run("simulate --schedule zb-h1" + costs + "0.6666666667").code, 0);
+  expect_refused(folder.run("simulate --schedule zb-h1" + costs + "0.66667"));
+}
+
 // O14
 TEST(Simulate, GivesEveryPipelineSizeItsOwnTime) {
   const Folder folder;

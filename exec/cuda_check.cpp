@@ -1,0 +1,25 @@
+#include "exec/cuda_check.h"
+
+#include "schedules/error.h"
+
+namespace unlatch::exec::cuda {
+
+void check(cudaError_t status, const char* call) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // not sticky errors must not be blamed on the next launch
+  throw RunError(fmt::format("{}: {}", call, cudaGetErrorString(status)));
+}
+
+void check(cudnnStatus_t status, const char* call) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  throw RunError(fmt::format("{}: {}", call, cudnnGetErrorString(status)));
+}
+
+void check(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw RunError(fmt::format("{}: {}", call, cublasGetStatusString(status)));
+}
+
+void check_launches() { check(cudaGetLastError(), "kernel launch"); }
+
+}  // namespace unlatch::exec::cuda

@@ -1,0 +1,134 @@
+// The entry of the CUDA library, and a run put together.
+#include <cstdlib>
+
+#include "exec/cuda_feed.h"
+#include "exec/cuda_stage.h"
+#include "exec/device_library.h"
+#include "schedules/error.h"
+
+namespace unlatch::exec::cuda {
+namespace {
+
+std::string cuda_version(int number) {  // 13000 is 13.0
+  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+}
+
+/// cuDNN 9 counts 90100 for 9.1.0.
+std::string cudnn_version(std::size_t number) {
+  return fmt::format("{}.{}.{}", number / 10000, number % 10000 / 100, number % 100);
+}
+
+void require_device_form(const TaskGraph& graph) {
+  const Learning& learning = graph.learning();
+  require(learning.local_gradients.source == GradientSource::next_stage,
+          "{}: local gradients (dgl, dni, dfa) are not available on CUDA in this version; use "
+          "--device cpu",
+          graph.schedule());
+  const bool plain = !learning.agreement.has_server() && learning.agreement.compression.ratio >= 1;
+  require(graph.shape().copies == 1 || plain,
+          "{}: servers and compressed gradients are not available on CUDA in this version; use "
+          "--device cpu",
+          graph.schedule());
+  require(learning.drift_decay == 0,
+          "{}: correct= is not available on CUDA in this version; use --device cpu",
+          graph.schedule());
+}
+
+class CudaRun : public DeviceRun {
+ public:
+  CudaRun(const TaskGraph& graph, const models::Model& model,
+          std::span<const models::StageRange> ranges, const DeviceSettings& settings, Feed& feed)
+      : device_(graph, {.number = settings.number,
+                        .memory_limit = settings.memory_limit,
+                        .tf32 = settings.tf32}),
+        feed_(device_, feed),
+        a_copy_(ranges.size()) {
+    for (int copy = 0; copy < graph.shape().copies; ++copy) {
+      std::vector<Rank> ranks;
+      for (std::size_t k = 0; k < ranges.size(); ++k) {
+        ranks.push_back(graph.rank_of(Stage{static_cast<int>(stages_.size() + k)}));
+      }
+      for (auto& stage : make_cuda_stages(model, ranges, settings.run, device_, ranks, slots_)) {
+        stages_.push_back(std::move(stage));
+      }
+    }
+  }
+
+  StreamOrder& order() override { return device_.order(); }
+  const StreamMemory& memory() override { return device_.memory(); }
+  std::vector<StageModule*> modules() override {
+    std::vector<StageModule*> modules;
+    for (const auto& stage : stages_) modules.push_back(stage.get());
+    return modules;
+  }
+  Feed& feed() override { return feed_; }
+  std::vector<float> to_host(const Tensor& tensor) override { return device_.download(tensor); }
+  std::vector<float> statistics() override {
+    std::vector<float> all;
+    for (std::size_t k = 0; k < a_copy_; ++k) {
+      const std::vector<float> part = stages_[k]->statistics();
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    return all;
+  }
+
+ private:
+  Device device_;
+  LossSlots slots_;
+  CudaFeed feed_;
+  std::size_t a_copy_;
+  std::vector<std::unique_ptr<CudaStage>> stages_;
+};
+
+class CudaLibrary : public DeviceLibrary {
+ public:
+  std::string versions() const override {
+    int runtime = 0;
+    check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+    const std::size_t dnn = cudnnGetVersion();
+    const std::string text =
+        fmt::format("CUDA {} (loaded {}), cuDNN {} (loaded {})", cuda_version(CUDART_VERSION),
+                    cuda_version(runtime), cudnn_version(CUDNN_VERSION), cudnn_version(dnn));
+    require(dnn / 10000 == CUDNN_MAJOR && dnn >= CUDNN_VERSION,
+            "the CUDA library of unlatch needs the cuDNN it was compiled with, or a newer one of "
+            "the same major version: {}",
+            text);
+    return text;
+  }
+
+  std::vector<std::string> devices(std::string* why) const override {
+    int count = 0;  // left alone when the call fails
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    if (status != cudaSuccess) {
+      *why = cudaGetErrorString(status);
+      cudaGetLastError();
+      return {};
+    }
+    if (count == 0) *why = "CUDA counts 0 devices";
+    std::vector<std::string> names;
+    for (int d = 0; d < count; ++d) {
+      cudaDeviceProp properties;
+      check(cudaGetDeviceProperties(&properties, d), "cudaGetDeviceProperties");
+      names.emplace_back(properties.name);
+    }
+    return names;
+  }
+
+  std::unique_ptr<DeviceRun> start(const TaskGraph& graph, const models::Model& model,
+                                   std::span<const models::StageRange> ranges,
+                                   const DeviceSettings& settings, Feed& feed) const override {
+    require_device_form(graph);
+    return std::make_unique<CudaRun>(graph, model, ranges, settings, feed);
+  }
+};
+
+}  // namespace
+}  // namespace unlatch::exec::cuda
+
+extern "C" __attribute__((visibility("default"))) const unlatch::exec::DeviceLibrary*
+unlatch_device_library() {
+  // cuBLAS must not look at a deterministic run's speed: one workspace a handle, as bounded here.
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  static const unlatch::exec::cuda::CudaLibrary library;
+  return &library;
+}

@@ -1,0 +1,39 @@
+// ReLU by an own kernel, in place where nobody else reads the input.
+#include <utility>
+
+#include "exec/cuda_op.h"
+
+namespace unlatch::exec::cuda {
+namespace {
+
+class Relu : public Op {
+ public:
+  explicit Relu(const Place& input) : Op(input) {}
+
+  Flow forward(const Flat&, Flow input, Kept* kept, Device& device) const override {
+    const Tensor result = input.ours ? input.tensor : device.take(output().bytes());
+    launch_relu(device.stream(), device.read(input.tensor), device.write(result),
+                output().elements());
+    check_launches();
+    if (kept == nullptr) return {result, true};
+    kept->tensors = {result};
+    return {result, false};
+  }
+
+  Flow backward_input(const Flat&, Kept& kept, Flow gradient, bool wants_input,
+                      Device& device) const override {
+    const Kept done = std::exchange(kept, {});
+    if (!wants_input) return {};
+    const Tensor result = gradient.ours ? gradient.tensor : device.take(output().bytes());
+    launch_relu_gradient(device.stream(), device.read(done.tensors[0]),
+                         device.read(gradient.tensor), device.write(result), output().elements());
+    check_launches();
+    return {result, true};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_relu(const Place& input) { return std::make_unique<Relu>(input); }
+
+}  // namespace unlatch::exec::cuda

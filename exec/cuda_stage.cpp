@@ -1,0 +1,208 @@
+#include "exec/cuda_stage.h"
+
+#include <cmath>
+#include <utility>
+
+#include "exec/cuda_step.h"
+#include "schedules/error.h"
+
+namespace unlatch::exec::cuda {
+namespace {
+
+struct CudaTape : StageModule::Tape {
+  Kept kept;
+
+  std::size_t bytes() const override {
+    std::unordered_set<const std::byte*> counted;
+    return kept.bytes(counted);
+  }
+};
+
+void append(std::vector<float>& all, const std::vector<float>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+std::span<const models::Layer> layers_of(const models::Model& model,
+                                         const models::StageRange& range) {
+  return {model.layers.data() + range.first, static_cast<std::size_t>(range.layers())};
+}
+
+std::size_t floats(const Tensor& tensor) { return tensor.bytes() / sizeof(float); }
+
+}  // namespace
+
+LossSlots::~LossSlots() {
+  for (RowLoss* chunk : chunks_) cudaFreeHost(chunk);
+}
+
+RowLoss* LossSlots::take() {
+  constexpr std::size_t chunk = 256;
+  if (free_.empty()) {
+    void* memory = nullptr;
+    check(cudaMallocHost(&memory, chunk * sizeof(RowLoss)), "cudaMallocHost");
+    chunks_.push_back(static_cast<RowLoss*>(memory));
+    for (std::size_t i = 0; i < chunk; ++i) free_.push_back(chunks_.back() + i);
+  }
+  RowLoss* slot = free_.back();
+  free_.pop_back();
+  return slot;
+}
+
+CudaStage::CudaStage(const models::Model& model, const models::StageRange& range,
+                     const Place& place, const DnnRun& run, Rank rank, LossSlots& slots)
+    : chain_(layers_of(model, range), place),
+      rank_(rank),
+      slots_(slots),
+      optimizer_(run.optimizer) {
+  std::vector<float> statistics;
+  for (int j = range.first; j <= range.last; ++j) {
+    append(initial_, models::initial_weights(model, j, run.seed));
+    append(statistics, models::initial_statistics(model, j));
+  }
+  statistics_ = device().upload(rank, statistics);
+  if (optimizer_.momentum != 0) velocity_ = zero_gradient();
+}
+
+Tensor CudaStage::initial_weights() const { return device().upload(rank_, initial_); }
+
+Tensor CudaStage::zero_gradient() const {
+  return device().upload(rank_, std::vector<float>(initial_.size(), 0.0F));
+}
+
+std::vector<float> CudaStage::statistics() const { return device().download(statistics_); }
+
+Tensor CudaStage::forward(const Tensor& weights, const Tensor& input, Pass pass,
+                          std::unique_ptr<Tape>* tape, Workspace&) {
+  auto kept = std::make_unique<CudaTape>();
+  const Flat flat{device().read(weights), nullptr,
+                  pass == Pass::normal ? device().write(statistics_) : nullptr};
+  Flow output =
+      chain_.forward(flat, {input, false}, tape == nullptr ? nullptr : &kept->kept, device());
+  if (tape != nullptr) *tape = std::move(kept);
+  return std::move(output.tensor);
+}
+
+/// What the layers go back from; a copy unless the scale is 1.
+Flow CudaStage::scaled(const Tensor& gradient, double scale) const {
+  if (scale == 1) return {gradient, false};
+  Tensor result = device().take(gradient.bytes());
+  launch_scale(device().stream(), static_cast<float>(scale), device().read(gradient),
+               device().write(result), floats(gradient));
+  check_launches();
+  return {std::move(result), true};
+}
+
+Tensor CudaStage::backward(const Tensor& weights, const Tape& tape, const Tensor& gradient,
+                           double scale, bool wants_input_gradient, Tensor& weight_gradient,
+                           Workspace&) {
+  const Flat flat{device().read(weights), device().write(weight_gradient), nullptr};
+  return chain_
+      .backward(flat, static_cast<const CudaTape&>(tape).kept, scaled(gradient, scale),
+                wants_input_gradient, device())
+      .tensor;
+}
+
+Tensor CudaStage::backward_input(const Tensor& weights, Tape& tape, const Tensor& gradient,
+                                 double scale, bool wants_input_gradient, Workspace&) {
+  const Flat flat{device().read(weights), nullptr, nullptr};
+  return chain_
+      .backward_input(flat, static_cast<CudaTape&>(tape).kept, scaled(gradient, scale),
+                      wants_input_gradient, device())
+      .tensor;
+}
+
+void CudaStage::backward_weight(const Tape& tape, Tensor& weight_gradient, Workspace&) {
+  chain_.backward_weight({nullptr, device().write(weight_gradient), nullptr},
+                         static_cast<const CudaTape&>(tape).kept, device());
+}
+
+RowLoss* CudaStage::enqueue_loss(const Tensor& output, const Tensor& target, double scale,
+                                 Tensor* gradient) {
+  const int rows = chain_.output().samples;
+  const int classes = static_cast<int>(chain_.output().shape.elements());
+  if (gradient != nullptr) *gradient = device().take(output.bytes());
+  const Tensor losses = device().take((static_cast<std::size_t>(rows) + 1) * sizeof(RowLoss));
+  auto* of_rows = device().write<RowLoss>(losses);
+  RowLoss* total = of_rows + rows;
+  launch_cross_entropy(device().stream(), device().read(output),
+                       device().read<std::int32_t>(target), rows, classes, scale / rows,
+                       gradient == nullptr ? nullptr : device().write(*gradient), of_rows, total);
+  check_launches();
+  RowLoss* slot = slots_.take();
+  check(cudaMemcpyAsync(slot, total, sizeof(RowLoss), cudaMemcpyDeviceToHost, device().stream()),
+        "cudaMemcpyAsync");
+  return slot;
+}
+
+Loss CudaStage::loss_in(RowLoss* slot) {
+  const RowLoss sum = *slot;
+  slots_.give_back(slot);
+  const int rows = chain_.output().samples;
+  require(sum.valid == rows,
+          "softmax cross entropy: {} of {} labels are no class of {}; give the model the data "
+          "set's number of classes",
+          rows - sum.valid, rows, chain_.output().shape.elements());
+  return {.loss = sum.loss / rows, .correct = sum.correct, .samples = rows};
+}
+
+Loss CudaStage::loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,
+                     Workspace&) {
+  RowLoss* slot = enqueue_loss(output, target, scale, gradient);
+  check(cudaStreamSynchronize(device().stream()), "cudaStreamSynchronize");
+  return loss_in(slot);
+}
+
+void CudaStage::report_loss(const Tensor& output, const Tensor& target, double scale,
+                            Tensor* gradient, Workspace&, std::function<void(const Loss&)> report) {
+  RowLoss* slot = enqueue_loss(output, target, scale, gradient);
+  device().order().then([this, slot, report = std::move(report)] { report(loss_in(slot)); });
+}
+
+/// In the order of the tensors, as on the CPU.
+void CudaStage::all_reduce(std::span<Tensor* const> tensors, double factor) {
+  float* sum = device().write(*tensors.front());
+  const std::size_t n = floats(*tensors.front());
+  for (const Tensor* tensor : tensors.subspan(1)) {
+    launch_add(device().stream(), device().read(*tensor), sum, n);
+  }
+  if (factor != 1) launch_scale(device().stream(), static_cast<float>(factor), sum, sum, n);
+  check_launches();
+  for (Tensor* tensor : tensors.subspan(1)) {
+    check(cudaMemcpyAsync(device().write(*tensor), sum, tensor->bytes(), cudaMemcpyDeviceToDevice,
+                          device().stream()),
+          "cudaMemcpyAsync");
+  }
+}
+
+Tensor CudaStage::predicted(const Tensor& weights, int updates, double rate) {
+  Tensor moved = device().copy_of(weights);
+  if (velocity_.empty()) return moved;
+  launch_coast(device().stream(),
+               static_cast<float>(models::coast_factor(optimizer_, updates, rate)),
+               device().read(velocity_), device().write(moved), floats(moved));
+  check_launches();
+  return moved;
+}
+
+void CudaStage::update(Tensor& weights, Tensor& gradient, double rate) {
+  launch_optimizer(device().stream(), step_of(optimizer_, rate), device().write(weights),
+                   device().write(gradient),
+                   velocity_.empty() ? nullptr : device().write(velocity_), floats(weights));
+  check_launches();
+}
+
+std::vector<std::unique_ptr<CudaStage>> make_cuda_stages(const models::Model& model,
+                                                         std::span<const models::StageRange> ranges,
+                                                         const DnnRun& run, Device& device,
+                                                         std::span<const Rank> ranks,
+                                                         LossSlots& slots) {
+  Place place{&device, run.micro_batch_size, model.input};
+  std::vector<std::unique_ptr<CudaStage>> stages;
+  for (std::size_t k = 0; k < ranges.size(); ++k) {
+    stages.push_back(std::make_unique<CudaStage>(model, ranges[k], place, run, ranks[k], slots));
+    place = stages.back()->output();
+  }
+  return stages;
+}
+
+}  // namespace unlatch::exec::cuda

@@ -1,0 +1,58 @@
+// DeviceLibrary: what the CUDA backend offers the program, which loads it only when it is asked
+// for.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exec/dnn_stage.h"
+#include "exec/stream_memory.h"
+
+namespace unlatch::exec {
+
+struct DeviceSettings {
+  DnnRun run;
+  int number = 0;                ///< of the device
+  std::size_t memory_limit = 0;  ///< bytes a rank; 0: what the device has
+  bool tf32 = false;             ///< products of float32 in the shorter format
+};
+
+/// Everything of one run that lives on a device. Outlives the StageRunner that uses it.
+class DeviceRun {
+ public:
+  virtual ~DeviceRun() = default;
+  virtual StreamOrder& order() = 0;
+  virtual const StreamMemory& memory() = 0;
+  /// One a stage, copy after copy.
+  virtual std::vector<StageModule*> modules() = 0;
+  virtual Feed& feed() = 0;
+  /// After the run.
+  virtual std::vector<float> to_host(const Tensor& tensor) = 0;
+  /// Running statistics of the first copy of the model.
+  virtual std::vector<float> statistics() = 0;
+};
+
+class DeviceLibrary {
+ public:
+  virtual ~DeviceLibrary() = default;
+  /// "CUDA 13.0 (loaded 13.0), cuDNN 9.19.0 (9.19.0), ..": what it was compiled with and what it
+  /// found. Throws Error when the two do not go together.
+  virtual std::string versions() const = 0;
+  /// The names of the devices. Empty with the reason in *why when there is none.
+  virtual std::vector<std::string> devices(std::string* why) const = 0;
+  /// `feed` gives the data in host memory. Throws Error for what the device cannot run.
+  virtual std::unique_ptr<DeviceRun> start(const TaskGraph& graph, const models::Model& model,
+                                           std::span<const models::StageRange> ranges,
+                                           const DeviceSettings& settings, Feed& feed) const = 0;
+};
+
+/// Throws Error that says how to get it when this build or machine has none.
+const DeviceLibrary& cuda_library();
+
+/// The function that the library exports: const DeviceLibrary* unlatch_device_library().
+inline constexpr const char* device_library_entry = "unlatch_device_library";
+inline constexpr std::string_view cuda_library_name = "libunlatch_cuda.so";
+
+}  // namespace unlatch::exec

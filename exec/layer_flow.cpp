@@ -1,0 +1,14 @@
+#include "exec/layer_flow.h"
+
+namespace unlatch::exec {
+
+std::size_t Kept::bytes(std::unordered_set<const std::byte*>& counted) const {
+  std::size_t sum = 0;
+  for (const Tensor& tensor : tensors) {
+    if (counted.insert(tensor.data<std::byte>()).second) sum += tensor.bytes();
+  }
+  for (const Kept& kept : inner) sum += kept.bytes(counted);
+  return sum;
+}
+
+}  // namespace unlatch::exec

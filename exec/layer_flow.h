@@ -1,0 +1,33 @@
+// What goes through the layers of a stage, on any device.
+#pragma once
+
+#include <unordered_set>
+#include <vector>
+
+#include "exec/tensor.h"
+
+namespace unlatch::exec {
+
+/// Places in the flat arrays of a stage; each layer gets its own.
+struct Flat {
+  const float* weights = nullptr;
+  float* gradient = nullptr;    ///< B and W only; added to
+  float* statistics = nullptr;  ///< null: a replay, which leaves the running statistics alone
+};
+
+/// A tensor on its way through the layers.
+struct Flow {
+  Tensor tensor;
+  bool ours = false;  ///< nobody else reads it: it may be overwritten
+};
+
+/// What one layer keeps for backward; between I and W, what its W needs.
+struct Kept {
+  std::vector<Tensor> tensors;
+  std::vector<Kept> inner;  ///< of the layers inside a residual block
+
+  /// Without memory that is in `counted`, to which it adds its own: neighbours share tensors.
+  std::size_t bytes(std::unordered_set<const std::byte*>& counted) const;
+};
+
+}  // namespace unlatch::exec

@@ -1,0 +1,260 @@
+// The CUDA backend on a real device; skipped, with the reason, where there is none.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+
+#include "exec/cpu_backend.h"
+#include "exec/data_feed.h"
+#include "exec/device_library.h"
+#include "exec/evaluate.h"
+#include "exec/executor.h"
+#include "exec/stage_runner.h"
+#include "exec/stream_backend.h"
+#include "models/dataset.h"
+#include "models/partition.h"
+#include "schedules/error.h"
+#include "schedules/registry.h"
+
+namespace unlatch::exec {
+namespace {
+
+/// Why there is no device; empty where there is one.
+std::string why_not() {
+  try {
+    std::string why;
+    if (!cuda_library().devices(&why).empty()) return "";
+    return fmt::format("no CUDA device: {}", why);
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+/// What a run leaves.
+struct Left {
+  std::vector<float> weights;
+  std::vector<float> statistics;
+  std::vector<double> losses;
+};
+
+struct Case {
+  std::string name;
+  models::Model model;
+  std::string schedule = "bp";
+  int stages = 1;
+  int micro_batches = 1;
+  int steps = 4;
+  std::string optimizer = "momentum:momentum=0.9,decay=0.001";
+};
+
+constexpr int batch_size = 16;
+
+class Runs {
+ public:
+  explicit Runs(const Case& c)
+      : graph_(ScheduleSpec::parse(c.schedule)
+                   .make({.stages = c.stages, .micro_batches = c.micro_batches, .batches = c.steps})
+                   .build()),
+        model_(c.model),
+        ranges_(models::uniform_partition(static_cast<int>(c.model.layers.size()), c.stages)),
+        run_{.micro_batch_size = batch_size / graph_.shape().micro_batches,
+             .optimizer = models::OptimizerSpec::parse(c.optimizer),
+             .seed = 5},
+        data_(models::load_data("digits")),
+        feed_(data_.train, model_.input, batch_size, graph_.shape().micro_batches, 3) {
+    left_.losses.resize(static_cast<std::size_t>(graph_.shape().all_micro_batches()));
+  }
+
+  Left on_cpu() {
+    const auto stages = make_dnn_stages(model_, ranges_, run_);
+    std::vector<StageModule*> modules;
+    for (const auto& stage : stages) modules.push_back(stage.get());
+    StageRunner runner(graph_, modules, feed_, rate(), observer());
+    CpuBackend backend(graph_, runner);
+    run(graph_, backend);
+    std::vector<Tensor> weights;
+    for (const Stage k : up_to<Stage>(graph_.shape().stages)) weights.push_back(runner.weights(k));
+    left_.weights = joined_weights(weights);
+    left_.statistics = joined_statistics(stages);
+    return left_;
+  }
+
+  Left on_gpu(std::size_t limit = 0) {
+    const auto device =
+        cuda_library().start(graph_, model_, ranges_, {.run = run_, .memory_limit = limit}, feed_);
+    StageRunner runner(graph_, device->modules(), device->feed(), rate(), observer());
+    StreamBackend backend(graph_, device->order(), runner);
+    run(graph_, backend);
+    left_.weights.clear();
+    for (const Stage k : up_to<Stage>(graph_.shape().stages)) {
+      const std::vector<float> part = device->to_host(runner.weights(k));
+      left_.weights.insert(left_.weights.end(), part.begin(), part.end());
+    }
+    left_.statistics = device->statistics();
+    return left_;
+  }
+
+ private:
+  static std::function<double(int)> rate() {
+    return [](int) { return 0.05; };
+  }
+  Observer observer() {
+    return {.loss = [this](MicroBatch i, const Loss& loss) { left_.losses[i.value] = loss.loss; },
+            .update = {}};
+  }
+
+  TaskGraph graph_;
+  models::Model model_;
+  std::vector<models::StageRange> ranges_;
+  DnnRun run_;
+  models::DataSplit data_;
+  DataFeed feed_;
+  Left left_;
+};
+
+template <class Values>
+void expect_close(const Values& found, const Values& expected, double tolerance, const char* what) {
+  ASSERT_EQ(found.size(), expected.size()) << what;
+  double most = 0, largest = 1e-3;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    most = std::max(most, std::abs(static_cast<double>(found[i] - expected[i])));
+    largest = std::max(largest, std::abs(static_cast<double>(expected[i])));
+  }
+  EXPECT_LE(most / largest, tolerance) << what;
+}
+
+class OnDevice : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string why = why_not();
+    if (!why.empty()) GTEST_SKIP() << why;
+  }
+};
+
+models::Layer layer(std::string name, decltype(models::Layer::kind) kind) {
+  return {std::move(name), std::move(kind)};
+}
+
+/// 8x8 digits through some layers, then to 10 classes.
+models::Model small(std::string name, std::vector<models::Layer> layers) {
+  layers.push_back(layer("fc", models::Linear{.out_features = 10}));
+  return {std::move(name), {1, 8, 8}, 10, std::move(layers)};
+}
+
+std::vector<Case> layer_cases() {
+  using models::Convolution;
+  const models::Layer conv = layer("conv", Convolution{.out_channels = 5, .padding = 1});
+  return {
+      {"linear", small("linear", {})},
+      {"relu", small("relu", {layer("a", models::Linear{.out_features = 33}),
+                              layer("relu", models::Relu{})})},
+      {"convolution", small("convolution", {conv})},
+      {"strided",
+       small(
+           "strided",
+           {layer("conv",
+                  Convolution{
+                      .out_channels = 4, .kernel = 3, .stride = 2, .padding = 1, .bias = false})})},
+      {"batch norm", small("norm", {conv, layer("norm", models::BatchNorm{})})},
+      {"max pool", small("pool", {conv, layer("pool", models::MaxPool{})})},
+      {"average pool", small("average", {conv, layer("pool", models::GlobalAveragePool{})})},
+      {"residual",
+       small("residual",
+             {conv, layer("block",
+                          models::Residual{
+                              {layer("in", Convolution{.out_channels = 5, .padding = 1}),
+                               layer("norm", models::BatchNorm{}), layer("relu", models::Relu{})},
+                              {}})})},
+      {"shortcut",
+       small("shortcut",
+             {conv,
+              layer("block",
+                    models::Residual{
+                        {layer("in", Convolution{.out_channels = 6, .stride = 2, .padding = 1})},
+                        {layer("short",
+                               Convolution{.out_channels = 6, .kernel = 1, .stride = 2})}})})},
+  };
+}
+
+/// Sums come in another order than on the CPU, four steps of momentum on top.
+constexpr double tolerance = 2e-4;
+
+TEST_F(OnDevice, EveryLayerTrainsAsOnTheCpu) {
+  for (const Case& c : layer_cases()) {
+    SCOPED_TRACE(c.name);
+    Runs runs(c);
+    const Left expected = runs.on_cpu();
+    const Left found = runs.on_gpu();
+    expect_close(found.weights, expected.weights, tolerance, "weights");
+    expect_close(found.statistics, expected.statistics, tolerance, "statistics");
+    expect_close(found.losses, expected.losses, tolerance, "losses");
+  }
+}
+
+TEST_F(OnDevice, EveryOptimizerStepsAsOnTheCpu) {
+  for (const char* optimizer : {"sgd", "momentum:momentum=0.9", "nesterov:momentum=0.9",
+                                "sum:momentum=0.8,s=1.5,decay=0.01"}) {
+    SCOPED_TRACE(optimizer);
+    Case c{"linear", small("linear", {})};
+    c.optimizer = optimizer;
+    Runs runs(c);
+    const Left expected = runs.on_cpu();
+    expect_close(runs.on_gpu().weights, expected.weights, tolerance, "weights");
+  }
+}
+
+TEST_F(OnDevice, EveryScheduleTrainsAsOnTheCpu) {
+  const models::Model lenet = models::make_model("lenet", {1, 8, 8}, 10);
+  for (const char* schedule :
+       {"bp", "gpipe", "gpipe:recompute=always", "1f1b", "ddg", "ddg:weights=in_place", "fr", "fdg",
+        "dsp", "zb-h1", "pipedream", "pipedream:weights=predicted"}) {
+    for (const int stages : {1, 2, 4}) {
+      SCOPED_TRACE(fmt::format("{} on {} stages", schedule, stages));
+      Runs runs({schedule, lenet, schedule, stages, 4, 8});
+      const Left expected = runs.on_cpu();
+      expect_close(runs.on_gpu().weights, expected.weights, 1e-3, "weights");
+    }
+  }
+}
+
+/// O42: deterministic algorithms, one handle a lane.
+TEST_F(OnDevice, GivesTheSameBitsEveryTime) {
+  const models::Model lenet = models::make_model("lenet", {1, 8, 8}, 10);
+  for (const int stages : {1, 2}) {
+    Runs runs({"lenet", lenet, "1f1b", stages, 4, 20});
+    const Left first = runs.on_gpu();
+    for (int again = 0; again < 4; ++again) EXPECT_EQ(runs.on_gpu().weights, first.weights);
+  }
+}
+
+/// O39: memory so short that it goes from lane to lane.
+TEST_F(OnDevice, ReusesMemoryBehindItsReaders) {
+  const models::Model lenet = models::make_model("lenet", {1, 8, 8}, 10);
+  Runs runs({"lenet", lenet, "gpipe", 2, 16, 6});
+  const Left plenty = runs.on_gpu();
+  std::size_t limit = std::size_t{64} << 20;
+  int runs_done = 0;
+  for (; limit > 1024; limit = limit * 3 / 4) {
+    try {
+      EXPECT_EQ(runs.on_gpu(limit).weights, plenty.weights) << limit << " bytes";
+      ++runs_done;
+    } catch (const RunError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("out of device memory"));
+      break;
+    }
+  }
+  EXPECT_GT(runs_done, 3);
+}
+
+/// O40 (d): what a machine without a device says; there is nothing to skip here.
+TEST(CudaLibrary, SaysWhyThereIsNoDevice) {
+  const std::string why = why_not();
+  if (why.empty()) GTEST_SKIP() << "there is a device";
+  EXPECT_THAT(why, testing::AnyOf(testing::StartsWith("no CUDA device: "),
+                                  testing::HasSubstr("built without CUDA")));
+}
+
+}  // namespace
+}  // namespace unlatch::exec

@@ -1,0 +1,22 @@
+// --device: where a run takes place.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "exec/device_library.h"
+#include "tools/arguments.h"
+
+namespace unlatch::tools {
+
+struct AskedDevice {
+  int number = 0;
+  std::string name;  ///< "NVIDIA H100 PCIe"
+  bool tf32 = false;
+};
+
+/// Empty for the CPU. Loads the CUDA library otherwise and looks for the device. Throws Error when
+/// there is none, or when more than one rank would be on it without --share-device yes.
+std::optional<AskedDevice> asked_device(const Arguments& arguments, int ranks);
+
+}  // namespace unlatch::tools
