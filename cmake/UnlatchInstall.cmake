@@ -6,6 +6,9 @@ install(TARGETS ${libraries} unlatch_options
   EXPORT unlatch_targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/unlatch)
+if(TARGET unlatch_cuda)
+  install(TARGETS unlatch_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/unlatch)

@@ -4,8 +4,7 @@
 #include <memory>
 
 #include "exec/cuda_device.h"
-#include "exec/layer_flow.h"
-#include "models/layer.h"
+#include "exec/layer_op.h"
 
 namespace unlatch::exec::cuda {
 
@@ -22,30 +21,7 @@ struct Place {
 };
 
 /// Calls enqueue on the lane of the task at hand; tensors follow the rules of the CPU's layers.
-class Op {
- public:
-  using Place = cuda::Place;
-  using Call = Device;
-
-  virtual ~Op() = default;
-  /// Fills `kept` unless it is null.
-  virtual Flow forward(const Flat& flat, Flow input, Kept* kept, Device& device) const = 0;
-  /// B: I, then W. Returns the gradient of the input, or nothing if it is not wanted.
-  virtual Flow backward(const Flat& flat, const Kept& kept, Flow gradient, bool wants_input,
-                        Device& device) const;
-  /// I: returns as B does; leaves in `kept` what W needs and nothing else.
-  virtual Flow backward_input(const Flat& flat, Kept& kept, Flow gradient, bool wants_input,
-                              Device& device) const = 0;
-  /// W: adds to the weight gradient; reads no weights. Layers without weights do nothing.
-  virtual void backward_weight(const Flat&, const Kept&, Device&) const {}
-  const Place& output() const { return output_; }
-
- protected:
-  explicit Op(const Place& output) : output_(output) {}
-
- private:
-  Place output_;
-};
+using Op = LayerOp<Place, Device>;
 
 /// Throws Error naming the layer when it does not fit there.
 std::unique_ptr<Op> make_op(const models::Layer& layer, const Place& input);

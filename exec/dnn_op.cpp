@@ -13,35 +13,12 @@ std::size_t piece_size(std::size_t bytes) {
   return (bytes + piece_alignment - 1) / piece_alignment * piece_alignment;
 }
 
-struct Make {
-  const Place& input;
-  std::unique_ptr<Op> operator()(const models::Convolution& l) {
-    return make_convolution(l, input);
-  }
-  std::unique_ptr<Op> operator()(const models::BatchNorm& l) { return make_batch_norm(l, input); }
-  std::unique_ptr<Op> operator()(const models::Relu&) { return make_relu(input); }
-  std::unique_ptr<Op> operator()(const models::MaxPool& l) { return make_max_pool(l, input); }
-  std::unique_ptr<Op> operator()(const models::GlobalAveragePool&) {
-    return make_global_average_pool(input);
-  }
-  std::unique_ptr<Op> operator()(const models::Linear& l) { return make_linear(l, input); }
-  std::unique_ptr<Op> operator()(const models::Residual& l) { return make_residual(l, input); }
-};
-
 }  // namespace
-
-Flow Op::backward(const Flat& flat, const Kept& kept, Flow gradient, bool wants_input,
-                  Call& call) const {
-  Kept part = kept;  // shares the tensors
-  Flow input = backward_input(flat, part, std::move(gradient), wants_input, call);
-  backward_weight(flat, part, call);
-  return input;
-}
 
 std::unique_ptr<Op> make_op(const models::Layer& layer, const Place& input) {
   models::output_shape(layer, input.shape);  // refuses what does not fit, with the layer's name
   try {
-    return std::visit(Make{input}, layer.kind);
+    return make_layer(layer, input);
   } catch (const dnnl::error& error) {
     fail("layer '{}': oneDNN cannot run it on {} samples of {}x{}x{}: {}", layer.name,
          input.samples, input.shape.channels, input.shape.height, input.shape.width, error.what());

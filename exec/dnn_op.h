@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "exec/dnn_threads.h"
-#include "exec/layer_flow.h"
+#include "exec/layer_op.h"
 #include "exec/stage_module.h"
-#include "models/layer.h"
 
 namespace unlatch::exec {
 
@@ -39,30 +38,7 @@ struct Call {
   Workspace& workspace;
 };
 
-class Op {
- public:
-  using Place = exec::Place;
-  using Call = exec::Call;
-
-  virtual ~Op() = default;
-  /// Fills `kept` unless it is null. Thread-safe, as the ways back are.
-  virtual Flow forward(const Flat& flat, Flow input, Kept* kept, Call& call) const = 0;
-  /// B: I, then W. Returns the gradient of the input, or nothing if it is not wanted.
-  virtual Flow backward(const Flat& flat, const Kept& kept, Flow gradient, bool wants_input,
-                        Call& call) const;
-  /// I: returns as B does; leaves in `kept` what W needs and nothing else.
-  virtual Flow backward_input(const Flat& flat, Kept& kept, Flow gradient, bool wants_input,
-                              Call& call) const = 0;
-  /// W: adds to the weight gradient; reads no weights. Layers without weights do nothing.
-  virtual void backward_weight(const Flat&, const Kept&, Call&) const {}
-  const Place& output() const { return output_; }
-
- protected:
-  explicit Op(Place output) : output_(std::move(output)) {}
-
- private:
-  Place output_;
-};
+using Op = LayerOp<Place, Call>;
 
 /// Throws Error naming the layer when it does not fit there.
 std::unique_ptr<Op> make_op(const models::Layer& layer, const Place& input);

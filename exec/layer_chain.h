@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "exec/layer_flow.h"
-#include "models/layer.h"
+#include "exec/layer_op.h"
 
 namespace unlatch::exec {
 
@@ -33,9 +32,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point last_;
 };
 
-/// Op is one layer of a library: it has forward, backward, backward_input, backward_weight and
-/// output(), types Place (where a layer sits; its shape and bytes()) and Call (what belongs to one
-/// call), and a make_op(layer, place).
+/// Of a LayerOp and the make_op(layer, place) of its library.
 template <class Op>
 class LayerChain {
  public:

@@ -69,6 +69,7 @@ void Builder::make_nodes() {
   }
   first_node_.push_back(static_cast<Node>(tasks_.size()));
   add_barrier_nodes();
+  if (out_of_range_) return;
   if (shape_.copies > 1) collect_updates();
   if (has_all_reduces()) add_all_reduce_nodes();
 }
@@ -85,6 +86,7 @@ void Builder::add_node(const Item& item, Rank rank, int column) {
   columns_.push_back(item.column >= 0 ? item.column : column);
   from_file_ = from_file_ || item.column >= 0;
   if (!in_range(item)) {
+    out_of_range_ = true;
     report("range", {node},
            fmt::format("{} at {}: stages are 0..{} and micro-batches 0..{}", label(task),
                        place(node), shape_.stages - 1, shape_.all_micro_batches() - 1));

@@ -99,6 +99,7 @@ class Builder {
   const Schedule& schedule_;
   const Shape shape_;
   std::vector<Violation> violations_;
+  bool out_of_range_ = false;  ///< some task names a stage or micro-batch that there is not
 
   std::vector<Lane> lanes_;
   std::vector<std::array<int, 2>> lanes_of_rank_;  ///< compute, recompute

@@ -25,6 +25,7 @@ void Builder::report(std::string rule, const std::vector<Node>& nodes, std::stri
 void Builder::check_programs() {
   for (const Stage k : up_to<Stage>(shape_.stages)) check_work_of(k);
   check_partners();
+  if (out_of_range_) return;  // what follows looks things up by stage and micro-batch
   for (const Rank r : up_to<Rank>(shape_.ranks())) check_order_of(r);
   if (!violations_.empty()) return;
   for (const Rank r : up_to<Rank>(shape_.ranks())) check_updates_of(r);

@@ -147,10 +147,24 @@ std::vector<double> shares_of_copies(const TaskGraph& graph) {
   return shares;
 }
 
+/// Without drain the last batches lack their work on some stages.
+int complete_batches(const TaskGraph& graph) {
+  std::vector<int> work(graph.shape().batches, 0);
+  for (const Task& task : graph.tasks()) {
+    if (is_compute(task.op) && task.op != Op::forward) ++work[batch_of(graph, task)];
+  }
+  const int whole = *std::ranges::max_element(work);
+  const auto first_partial =
+      std::find_if(work.rbegin(), work.rend(), [&](int w) { return w == whole; });
+  return static_cast<int>(work.rend() - first_partial);
+}
+
 int last_before_drain(const TaskGraph& graph, const Reach& reach) {
-  const int last = is_served(graph.shape(), graph.learning())
-                       ? updates_with_all_copies(graph) / graph.shape().copies
-                       : graph.shape().batches;
+  const Shape& shape = graph.shape();
+  const int last = is_served(shape, graph.learning())
+                       ? updates_with_all_copies(graph) / shape.copies
+                   : shape.drain ? shape.batches
+                                 : complete_batches(graph);
   return std::max(0, last - 1 - reach.ahead);
 }
 

@@ -1,5 +1,6 @@
 // unlatch eval: how well saved weights do on the test part of a data set.
 #include <algorithm>
+#include <cmath>
 #include <thread>
 
 #include "exec/evaluate.h"
@@ -37,7 +38,9 @@ int run(const Arguments& arguments) {
                       model.name, *data_name, result.accuracy * 100, result.correct, result.samples,
                       result.loss));
   }
-  return 0;
+  if (std::isfinite(result.loss)) return 0;
+  finish_output();
+  throw RunError(fmt::format("the weights of '{}' give a loss that is no finite number", *path));
 }
 
 }  // namespace

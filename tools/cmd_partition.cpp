@@ -69,6 +69,8 @@ int run(const Arguments& arguments) {
   require(arguments.has("model") != arguments.has("layer-costs"),
           "partition wants either --model NAME or --layer-costs LIST, {} given",
           arguments.has("model") ? "both are" : "neither is");
+  require(arguments.has("model") || !arguments.has("data"),
+          "{} gives a model its shape; --layer-costs has none", arguments.place("data"));
   const Layers layers = arguments.has("model") ? model_costs(arguments) : given_costs(arguments);
   const int count = static_cast<int>(layers.costs.size());
   const int most = 1 << 16;

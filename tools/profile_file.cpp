@@ -169,6 +169,8 @@ ProfileFile read_profile(const std::string& path) {
   } catch (const Json::parse_error& wrong) {
     fail("profile '{}' is not one that 'unlatch profile' wrote: it is no JSON at byte {} of {}",
          path, wrong.byte, text.size());
+  } catch (const Json::exception&) {
+    fail("profile '{}': a number in it is too large", path);
   } catch (const Error& wrong) {
     fail("profile '{}': {}", path, wrong.what());
   }

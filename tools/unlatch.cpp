@@ -7,6 +7,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "schedules/error.h"
@@ -83,6 +84,8 @@ int run(const std::vector<std::string>& words) {
 /// One message for whatever went wrong; the exit code it means.
 int guarded(const std::vector<std::string>& words) {
   try {
+    tools::prepare_process();
+    tools::limit_memory();
     const int code = run(words);
     tools::finish_output();
     return code;
@@ -93,6 +96,11 @@ int guarded(const std::vector<std::string>& words) {
     tools::say_error(
         "out of memory; ask for fewer stages, micro-batches or batches, or a smaller model or "
         "file");
+  } catch (const std::system_error& error) {
+    const bool no_thread = error.code() == std::errc::resource_unavailable_try_again;
+    tools::say_error(no_thread ? "a thread cannot be started; lower --threads, or raise the limits "
+                                 "on processes and memory (ulimit -u, ulimit -v)"
+                               : error.what());
   } catch (const std::exception& error) {
     tools::say_error(error.what());
   }
@@ -101,8 +109,4 @@ int guarded(const std::vector<std::string>& words) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  tools::prepare_process();
-  tools::limit_memory();
-  return guarded({argv + 1, argv + argc});
-}
+int main(int argc, char** argv) { return guarded({argv + 1, argv + argc}); }

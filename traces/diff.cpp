@@ -171,6 +171,8 @@ std::optional<double> Difference::ratio() const {
 }
 
 Diff diff(const TaskList& predicted, const TaskList& measured, Statistic statistic) {
+  require(!predicted.tasks.empty(), "{} holds no tasks, so that nothing could be compared",
+          predicted.source);
   const std::set<std::string> left_out = one_sided_transfers(predicted, measured);
   const Labels predicted_tasks = by_label(predicted, left_out);
   const Labels measured_tasks = by_label(measured, left_out);

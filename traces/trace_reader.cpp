@@ -272,6 +272,8 @@ TaskList parse_chrome_trace(std::string_view text, std::string_view source) {
   } catch (const json::parse_error& error) {
     fail("{}: this is not complete JSON: it breaks at byte {} of {}{}", source, error.byte,
          text.size(), error.byte >= text.size() ? ", where the file ends too early" : "");
+  } catch (const json::exception&) {
+    fail("{}: a number in it is too large", source);
   }
   require(filter.found_events(),
           "{}: this is JSON, but not a Chrome trace: it has no list "

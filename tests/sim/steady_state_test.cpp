@@ -114,6 +114,22 @@ TEST(SteadyState, LeavesTheDrainOutOfTheMean) {
                    (ends[25] - ends[3]).count() / 22.0);
 }
 
+/// Without drain the last batches lack backwards on some stages, and end early.
+TEST(SteadyState, LeavesOutWhatIsNotDrained) {
+  for (const char* spec : {"fdg:order=bf", "fdg:form=queue,order=bf", "adl:order=bf", "fdg", "ddg",
+                           "dsp", "pipedream", "1f1b"}) {
+    const Shape shape{.stages = 4, .drain = false};
+    const StageCosts costs = unit_costs(4);
+    const SteadyState steady = steady_state(any_batches(spec, shape), costs);
+    EXPECT_TRUE(steady.exact) << spec;
+    Shape drained = shape;
+    drained.drain = true;
+    EXPECT_EQ(steady.batch_period_ns,
+              steady_state(any_batches(spec, drained), costs).batch_period_ns)
+        << spec;
+  }
+}
+
 TEST(SteadyState, ComparesWithBackPropagationOnTheSameRanks) {
   const StageCosts costs = costs_of({.transfer = "0.5"}, 3);
   const TaskGraph graph = graph_of("gpipe", {.stages = 3, .micro_batches = 4});

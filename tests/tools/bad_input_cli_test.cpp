@@ -214,6 +214,41 @@ TEST(BadInput, ReadsNothingFromADamagedProfile) {
   }
 }
 
+TEST(BadInput, NamesTheFileOfANumberBeyondAll) {
+  const Folder folder;
+  folder.write("p.json", R"({"model": "mlp", "sample_bytes": 1e309})");
+  folder.write("t.json", R"({"traceEvents": [{"ph": "X", "ts": 1e309}]})");
+  for (const auto& [arguments, message] :
+       {std::pair("simulate --schedule bp --profile p.json --batch-size 16", "profile 'p.json'"),
+        std::pair("diff t.json t.json", "t.json: a number in it is too large")}) {
+    const Outcome outcome = folder.run(arguments);
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+  }
+}
+
+TEST(BadInput, RefusesWhatCouldNotBeCompared) {
+  const Folder folder;
+  ASSERT_EQ(folder.run("simulate --schedule bp --tasks t.csv").code, 0);
+  const std::string text = folder.read("t.csv");
+  folder.write("empty.csv", text.substr(0, text.find('\n') + 1));
+  const Outcome nothing = folder.run("diff empty.csv empty.csv");
+  expect_refused(nothing);
+  EXPECT_THAT(nothing.err, HasSubstr("empty.csv holds no tasks"));
+  expect_refused(folder.run("partition --layer-costs 2,1,1,2 --stages 3 --data digits"));
+}
+
+TEST(BadInput, EvalEndsWithOneForWeightsThatAreNone) {
+  const Folder folder;
+  ASSERT_EQ(folder.run("train --steps 1 --save w" + mlp).code, 0);
+  std::string weights = folder.read("w");
+  weights.replace(weights.size() - 4, 4, std::string("\x00\x00\xc0\x7f", 4));  // NaN
+  folder.write("w", weights);
+  const Outcome outcome = folder.run("eval --weights w --model mlp --data digits");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("no finite number"));
+}
+
 TEST(BadInput, SaysWhatADamagedProfileLacks) {
   const Folder folder;
   for (const char* text : {"", "null", "[]", "3", "{}", "{\"model\":\"mlp\"", "\xff"}) {

@@ -346,6 +346,33 @@ TEST(ScheduleFiles, RefuseReplicasThatDiffer) {
   EXPECT_THAT(outcome.err, HasSubstr("2 data-parallel replicas that do not do the same"));
 }
 
+/// Wherever it stands, a stage or micro-batch that there is not is one range violation.
+TEST(ScheduleFiles, NameTasksOutOfRange) {
+  const Folder folder;
+  for (const char* spec :
+       {"asgd --replicas 2", "ssgd --replicas 2", "local-sgd --replicas 2", "ssd-sgd --replicas 2",
+        "chimera --microbatches 4", "dualpipe --microbatches 4", "dgl:mode=async", "dni", "dfa",
+        "dsp:form=queue", "1f1b --microbatches 4", "zb-h1 --microbatches 4"}) {
+    ASSERT_EQ(folder.run(fmt::format("convert {} a.json --ranks 2 --batches 3", spec)).code, 0)
+        << spec;
+    const std::string text = folder.read("a.json");
+    for (const char letter : {'F', 'B', 'I', 'W', 'U', 'R'}) {
+      const std::size_t at = text.find(fmt::format("\"0{}0\"", letter));
+      if (at == std::string::npos) continue;
+      for (const char* task : {"4{}0", "5{}0", "8{}0", "65536{}0", "2147483647{}0", "0{}65536",
+                               "1{}2147483647", "0{}12"}) {
+        std::string bad = text;
+        bad.replace(at + 1, 3, fmt::format(fmt::runtime(task), letter));
+        folder.write("b.json", bad);
+        const Outcome outcome = folder.run("check b.json");
+        EXPECT_EQ(outcome.code, 2);
+        EXPECT_THAT(outcome.out, testing::AnyOf(HasSubstr("range"), HasSubstr("U")))
+            << spec << " with " << task << letter;
+      }
+    }
+  }
+}
+
 TEST(ScheduleFiles, RefuseAnotherShape) {
   const Folder folder;
   folder.write("base.csv", base);
