@@ -94,7 +94,7 @@ TEST(Schedule, NamesAMicroBatchThatDoesNotExist) {
 
 TEST(Schedule, NamesAWeightGradientThatIsNeverDone) {
   EXPECT_EQ(first_message(from_rows({row0, ",1F0,1I0,,1F1,1B1"})),
-            "rows: weight gradient 1W0 is never done, while 1I0 exists at rank 1, place 2");
+            "rows: weight gradient 1W0 is never done, while 1I0 exists at rank 1, place 1");
 }
 
 TEST(Schedule, NamesTheCycleOfADeadlock) {
