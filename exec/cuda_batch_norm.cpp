@@ -18,8 +18,7 @@ class BatchNorm : public Op {
 
   Flow forward(const Flat& flat, Flow input, Kept* kept, Device& device) const override {
     const Tensor batch = device.take(2 * vector_bytes());  // its mean and inverse deviation
-    const bool in_place = input.ours && kept == nullptr;
-    const Tensor result = in_place ? input.tensor : device.take(output().bytes());
+    const Tensor result = device.take(output().bytes());
     float* saved = device.write(batch);
     float* running = flat.statistics;
     check(cudnnBatchNormalizationForwardTraining(

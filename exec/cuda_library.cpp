@@ -54,6 +54,9 @@ class CudaRun : public DeviceRun {
     }
   }
 
+  /// After a failure copies may still be on their way to what is freed next.
+  ~CudaRun() override { cudaDeviceSynchronize(); }
+
   StreamOrder& order() override { return device_.order(); }
   const StreamMemory& memory() override { return device_.memory(); }
   std::vector<StageModule*> modules() override {
