@@ -1,5 +1,7 @@
 #include "exec/cuda_device.h"
 
+#include <nvtx3/nvToolsExt.h>
+
 #include <cmath>
 #include <utility>
 
@@ -61,7 +63,18 @@ cudaEvent_t& Device::event(int mark) {
   return event;
 }
 
+/// Marks a task's stretch of the host's time for profilers, which show its kernels under its name.
+void Device::name_range(bool starts) {
+  if (!starts) {
+    nvtxRangePop();
+    return;
+  }
+  const Task& task = graph_.task(*order_.current());
+  nvtxRangePushA(label(task).c_str());
+}
+
 void Device::record(int mark, LaneId lane) {
+  name_range(/*starts=*/mark % 2 == 0);
   if (!std::exchange(started_, true)) {
     check(cudaEventRecord(base_, lanes_[lane.value].stream), "cudaEventRecord");
   }

@@ -71,6 +71,7 @@ class Device : public Streams, public DeviceMemory {
     cublasHandle_t blas = nullptr;
   };
   void make_lanes();
+  void name_range(bool starts);
   cudaEvent_t& event(int mark);
 
   const TaskGraph& graph_;

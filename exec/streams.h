@@ -7,7 +7,8 @@
 
 namespace unlatch::exec {
 
-/// One queue a lane. A mark is a place in a queue, by number. Only reached() blocks.
+/// One queue a lane. A mark is a place in a queue, by number; those of starts of tasks are even,
+/// those of ends odd. Only reached() blocks.
 class Streams {
  public:
   virtual ~Streams() = default;
