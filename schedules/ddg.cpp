@@ -36,7 +36,7 @@ Method ddg_method() {
           .memory = "K-k tapes; K-k versions exact, 1 in_place",
           .keys = {{.name = "form",
                     .words = {"lockstep", "mailbox"},
-                    .help = "barrier a iteration, or one-message mailboxes"},
+                    .help = "a barrier each iteration, or one-message mailboxes"},
                    {.name = "weights",
                     .words = {"exact", "in_place"},
                     .help = "weights in the input-gradient path: of the forward, or of now"}},

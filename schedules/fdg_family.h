@@ -16,7 +16,7 @@ inline std::vector<Key> fdg_keys() {
   return {
       {.name = "form",
        .words = {"lockstep", "queue"},
-       .help = "barrier a iteration, or queues of two"},
+       .help = "a barrier each iteration, or queues of two"},
       {.name = "order", .words = {"fb", "bf"}, .help = "forward or backward first in an iteration"},
       {.name = "weights",
        .words = {"exact", "in_place"},

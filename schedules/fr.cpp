@@ -33,7 +33,7 @@ Method fr_method() {
           .memory = "K-k inputs + 1 tape, 1 version",
           .keys = {{.name = "form",
                     .words = {"lockstep", "mailbox"},
-                    .help = "barrier a iteration, or one-message mailboxes"}},
+                    .help = "a barrier each iteration, or one-message mailboxes"}},
           .resolve = {},
           .make = fr,
           .promise = promise};

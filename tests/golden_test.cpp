@@ -175,7 +175,9 @@ TEST(Readme, HoldsWhatTheProgramPrints) {
                                       "show dsp --stages 3 --batches 6"}) {
     const std::string printed = output_of(fmt::format("{} {}", UNLATCH_PROGRAM, arguments));
     ASSERT_FALSE(printed.empty());
-    EXPECT_NE(readme.find(printed), std::string::npos) << "unlatch " << arguments;
+    EXPECT_NE(readme.find(printed), std::string::npos)
+        << "README.md does not hold what `unlatch " << arguments << "` prints now:\n"
+        << printed;
   }
 }
 

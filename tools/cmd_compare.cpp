@@ -149,8 +149,8 @@ void print_text(const std::vector<Workload>& workloads, const Table& table) {
       one_shape ? fmt::format("{} stages on {} ranks, ", shape.stages_a_copy(), shape.ranks()) : "";
   const std::string replicas =
       asked.replicas > 1 ? fmt::format("{} replicas of ", asked.replicas) : "";
-  print(fmt::format("{}{}{} micro-batches a batch, {} batches; best first\n\n{}", replicas, stages,
-                    shape.micro_batches, shape.batches, table.text()));
+  print(fmt::format("{}{}{}; best first\n\n{}", replicas, stages, describe_batches(shape),
+                    table.text()));
 }
 
 int run(const Arguments& arguments) {

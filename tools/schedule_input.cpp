@@ -36,7 +36,11 @@ void require_no_send_deadlock(const ScheduleSpec& spec, Shape shape, files::Send
 }
 
 ScheduleSpec read_schedule(std::string_view text) {
-  if (!text.starts_with(prefix)) return ScheduleSpec::parse(text);
+  if (!text.starts_with(prefix)) {
+    require(!text.ends_with(".csv") && !text.ends_with(".json"),
+            "unknown schedule '{}'; a schedule file is file:{}", text, text);
+    return ScheduleSpec::parse(text);
+  }
   text.remove_prefix(prefix.size());
   return ScheduleSpec::of(files::method_of(read_schedule_file(std::string(text))));
 }

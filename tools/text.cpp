@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "schedules/replicas.h"
 #include "traces/json_text.h"
 
 namespace unlatch::tools {
@@ -27,14 +28,17 @@ std::string format_percent(std::optional<double> ratio) {
   return fmt::format("{:.2f}%", *ratio * 100);
 }
 
+std::string describe_batches(const Shape& shape) {
+  return fmt::format("{} micro-batch{} a batch, {} batch{}", shape.micro_batches,
+                     shape.micro_batches == 1 ? "" : "es", shape.batches,
+                     shape.batches == 1 ? "" : "es");
+}
+
 std::string describe(const Shape& effective) {
   const std::string replicas =
       effective.replicas > 1 ? fmt::format(" ({} replicas)", effective.replicas) : "";
-  const int micro_batches = effective.micro_batches / effective.replicas;
-  return fmt::format("{} stages on {} ranks{}, {} micro-batch{} a batch, {} batch{}",
-                     effective.stages_a_copy(), effective.ranks(), replicas, micro_batches,
-                     micro_batches == 1 ? "" : "es", effective.batches,
-                     effective.batches == 1 ? "" : "es");
+  return fmt::format("{} stages on {} ranks{}, {}", effective.stages_a_copy(), effective.ranks(),
+                     replicas, describe_batches(one_replica(effective)));
 }
 
 }  // namespace unlatch::tools

@@ -17,6 +17,8 @@ std::string format_number(std::optional<double> value, int decimals = 3);
 /// "2.02%"; "undefined" for a ratio without a value.
 std::string format_percent(std::optional<double> ratio);
 
+/// "3 micro-batches a batch, 1 batch", of a shape of one replica.
+std::string describe_batches(const Shape& shape);
 /// "2 stages on 4 ranks (2 replicas), 3 micro-batches a batch, 1 batch", as for one replica.
 std::string describe(const Shape& effective);
 

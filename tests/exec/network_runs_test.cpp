@@ -93,23 +93,20 @@ TEST(NetworkRuns, BackPropagationIsTheSameBitForBitHoweverTheModelIsCut) {
 }
 
 /// Every synchronous method, on the first of a few shapes that it runs: two or three ranks (four
-/// stages at most), the batch in 4, 8 or 2 parts.
+/// stages at most), the batch in 4, 8 or 2 parts, or another number up to 8.
 std::vector<NetworkRun> synchronous_runs(bool with_variants) {
   std::vector<NetworkRun> runs;
   for (const Method& method : methods()) {
     if (!method.synchronous) continue;
     const int chunks = method.chunks.usual;
-    const auto runs_shape = [&](const ScheduleSpec& spec, int stages, int parts) {
-      const Shape shape{.stages = stages, .chunks = chunks, .micro_batches = parts};
-      return testing_support::runs(spec, shape) && spec.effective(shape).micro_batches <= 8;
-    };
     const auto first_run = [&](const std::string& text) -> std::optional<NetworkRun> {
+      const ScheduleSpec spec = ScheduleSpec::parse(text);
       for (const int stages : {chunks == 1 ? 3 : 2 * chunks, 2 * chunks}) {
-        for (const int parts : {4, 8, 2}) {
-          if (!runs_shape(ScheduleSpec::parse(text), stages, parts)) continue;
-          return NetworkRun{
-              .schedule = text, .stages = stages, .chunks = chunks, .micro_batches = parts};
-        }
+        const Shape shape{.stages = stages, .chunks = chunks};
+        const int parts = testing_support::parts_that_run(spec, shape, {4, 8, 2});
+        if (parts == 0 || parts > 8) continue;
+        return NetworkRun{
+            .schedule = text, .stages = stages, .chunks = chunks, .micro_batches = parts};
       }
       return std::nullopt;
     };

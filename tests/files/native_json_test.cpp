@@ -52,7 +52,9 @@ void for_every_schedule(const Visit& visit) {
     for (const int ranks : {1, 2, 4}) {
       for (const std::string& text : testing_support::variants(method, ranks * v, v)) {
         const ScheduleSpec spec = ScheduleSpec::parse(text);
-        for (const int m : {1, 8}) {
+        const Shape size{.stages = ranks * v, .chunks = v};
+        for (const int m : {testing_support::parts_that_run(spec, size, {1}),
+                            testing_support::parts_that_run(spec, size, {8})}) {
           for (const int batches : {1, 3}) {
             for (const bool drain : {true, false}) {
               const Shape shape{.stages = ranks * v,

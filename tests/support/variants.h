@@ -62,6 +62,24 @@ inline bool runs(const ScheduleSpec& spec, const Shape& shape) {
   }
 }
 
+/// The first number of micro-batches that the schedule runs at this shape: of those preferred, then
+/// of 1 to 24; 0 if it runs at none.
+inline int parts_that_run(const ScheduleSpec& spec, Shape shape,
+                          const std::vector<int>& preferred) {
+  const auto fits = [&](int parts) {
+    shape.micro_batches = parts;
+    return runs(spec, shape);
+  };
+  for (const int parts : preferred) {
+    if (fits(parts)) return parts;
+  }
+  constexpr int most = 24;
+  for (int parts = 1; parts <= most; ++parts) {
+    if (fits(parts)) return parts;
+  }
+  return 0;
+}
+
 /// Specifications that are valid for this number of stages, with some number of micro-batches.
 inline std::vector<std::string> variants(const Method& method, int stages, int chunks = 1) {
   std::vector<std::string> all{""};
@@ -81,11 +99,8 @@ inline std::vector<std::string> variants(const Method& method, int stages, int c
     const std::string text = fmt::format("{}{}{}", method.name, keys.empty() ? "" : ":", keys);
     // Left out: what the method refuses, such as unbounded queues in lock-step.
     const ScheduleSpec spec = ScheduleSpec::parse(text);
-    for (const int m : {1, 2 * stages, 12}) {
-      if (!runs(spec, {.stages = stages, .chunks = chunks, .micro_batches = m})) continue;
-      valid.push_back(text);
-      break;
-    }
+    const Shape shape{.stages = stages, .chunks = chunks};
+    if (parts_that_run(spec, shape, {1, 2 * stages, 12}) > 0) valid.push_back(text);
   }
   return valid;
 }

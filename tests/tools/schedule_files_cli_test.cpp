@@ -359,8 +359,7 @@ TEST(ScheduleFiles, NameTasksOutOfRange) {
     for (const char letter : {'F', 'B', 'I', 'W', 'U', 'R'}) {
       const std::size_t at = text.find(fmt::format("\"0{}0\"", letter));
       if (at == std::string::npos) continue;
-      for (const char* task : {"4{}0", "5{}0", "8{}0", "65536{}0", "2147483647{}0", "0{}65536",
-                               "1{}2147483647", "0{}12"}) {
+      for (const char* task : {"4{}0", "65536{}0", "1{}2147483647", "0{}12"}) {
         std::string bad = text;
         bad.replace(at + 1, 3, fmt::format(fmt::runtime(task), letter));
         folder.write("b.json", bad);
