@@ -18,30 +18,72 @@ Device::Device(const TaskGraph& graph, const DeviceOptions& options)
     : graph_(graph),
       options_(options),
       lanes_(graph.lanes().size()),
-      events_(static_cast<std::size_t>(StreamOrder::marks(options.window)), nullptr),
+      device_of_mark_(static_cast<std::size_t>(StreamOrder::marks(options.window)), 0),
       order_(graph, *this, options.window),
       memory_(graph, order_, *this, options.memory_limit) {
-  check(cudaSetDevice(options.number), "cudaSetDevice");
+  enable_peers();
   make_lanes();
-  check(cudaEventCreate(&base_), "cudaEventCreate");
 }
 
 Device::~Device() {
-  cudaDeviceSynchronize();  // after a failure work may still be on its way
+  wait_until_idle();  // after a failure work may still be on its way
   for (const Lane& lane : lanes_) {
     if (lane.dnn != nullptr) cudnnDestroy(lane.dnn);
     if (lane.blas != nullptr) cublasDestroy(lane.blas);
     if (lane.stream != nullptr) cudaStreamDestroy(lane.stream);
   }
-  for (cudaEvent_t event : events_) {
-    if (event != nullptr) cudaEventDestroy(event);
+  for (const auto& [device, events] : events_) {
+    for (cudaEvent_t event : events) {
+      if (event != nullptr) cudaEventDestroy(event);
+    }
   }
-  if (base_ != nullptr) cudaEventDestroy(base_);
+  for (const auto& [device, base] : bases_) cudaEventDestroy(base.event);
+}
+
+// ---- devices -----------------------------------------------------------------------------------
+
+int Device::device_of(Rank rank) const {
+  const std::vector<int>& numbers = options_.numbers;
+  return numbers.size() == 1 ? numbers.front() : numbers[static_cast<std::size_t>(rank.value)];
+}
+
+Rank Device::rank_at_hand() const { return graph_.rank(graph_.task(*order_.current())); }
+
+void Device::select(int device) {
+  if (std::exchange(selected_, device) == device) return;
+  check(cudaSetDevice(device), "cudaSetDevice");
+}
+
+void Device::wait_until_idle() noexcept {
+  for (const int device : options_.numbers) {
+    cudaSetDevice(device);
+    cudaDeviceSynchronize();
+  }
+  selected_ = -1;
+}
+
+/// Copies between devices then go straight from one to the other; elsewhere CUDA takes them through
+/// the host.
+void Device::enable_peers() const {
+  for (const int one_device : options_.numbers) {
+    for (const int other : options_.numbers) {
+      int can = 0;
+      if (one_device == other) continue;
+      check(cudaDeviceCanAccessPeer(&can, one_device, other), "cudaDeviceCanAccessPeer");
+      if (can == 0) continue;
+      check(cudaSetDevice(one_device), "cudaSetDevice");
+      const cudaError_t status = cudaDeviceEnablePeerAccess(other, 0);
+      if (status != cudaErrorPeerAccessAlreadyEnabled) check(status, "cudaDeviceEnablePeerAccess");
+      cudaGetLastError();  // being enabled already counts as an error
+    }
+  }
 }
 
 void Device::make_lanes() {
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     Lane& lane = lanes_[l];
+    lane.device = device_of(graph_.lanes()[l].rank);
+    select(lane.device);
     check(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking), "cudaStreamCreate");
     if (!computes(graph_.lanes()[l].engine)) continue;
     check(cudnnCreate(&lane.dnn), "cudnnCreate");
@@ -58,9 +100,27 @@ void Device::make_lanes() {
 // ---- marks -------------------------------------------------------------------------------------
 
 cudaEvent_t& Device::event(int mark) {
-  cudaEvent_t& event = events_[static_cast<std::size_t>(mark)];
-  if (event == nullptr) check(cudaEventCreate(&event), "cudaEventCreate");
+  const int device = device_of_mark_[static_cast<std::size_t>(mark)];
+  std::vector<cudaEvent_t>& events = events_[device];
+  if (events.empty()) events.resize(device_of_mark_.size(), nullptr);
+  cudaEvent_t& event = events[static_cast<std::size_t>(mark)];
+  if (event == nullptr) {
+    select(device);
+    check(cudaEventCreate(&event), "cudaEventCreate");
+  }
   return event;
+}
+
+/// One clock for all devices: all are idle when their bases are set, one right after the other.
+void Device::start_clocks() {
+  wait_until_idle();
+  for (const Lane& lane : lanes_) {
+    if (bases_.contains(lane.device)) continue;
+    select(lane.device);
+    Base& base = bases_[lane.device];
+    check(cudaEventCreate(&base.event), "cudaEventCreate");
+    check(cudaEventRecord(base.event, lane.stream), "cudaEventRecord");
+  }
 }
 
 /// Marks a task's stretch of the host's time for profilers, which show its kernels under its name.
@@ -74,11 +134,13 @@ void Device::name_range(bool starts) {
 }
 
 void Device::record(int mark, LaneId lane) {
+  if (bases_.empty()) start_clocks();
   name_range(/*starts=*/mark % 2 == 0);
-  if (!std::exchange(started_, true)) {
-    check(cudaEventRecord(base_, lanes_[lane.value].stream), "cudaEventRecord");
-  }
-  check(cudaEventRecord(event(mark), lanes_[lane.value].stream), "cudaEventRecord");
+  const Lane& on = lanes_[lane.value];
+  device_of_mark_[static_cast<std::size_t>(mark)] = on.device;
+  cudaEvent_t& mark_event = event(mark);
+  select(on.device);
+  check(cudaEventRecord(mark_event, on.stream), "cudaEventRecord");
 }
 
 void Device::wait(LaneId lane, int mark) {
@@ -90,21 +152,22 @@ void Device::wait(LaneId lane, int mark) {
 nanoseconds Device::reached(int mark) {
   constexpr float far_ms = 8000;
   constexpr double ns_a_ms = 1e6;
+  Base& base = bases_.at(device_of_mark_[static_cast<std::size_t>(mark)]);
   check(cudaEventSynchronize(event(mark)), "cudaEventSynchronize");
   float ms = 0;
-  check(cudaEventElapsedTime(&ms, base_, event(mark)), "cudaEventElapsedTime");
-  const nanoseconds time =
-      base_time_ + nanoseconds(std::llround(static_cast<double>(ms) * ns_a_ms));
+  check(cudaEventElapsedTime(&ms, base.event, event(mark)), "cudaEventElapsedTime");
+  const nanoseconds time = base.time + nanoseconds(std::llround(static_cast<double>(ms) * ns_a_ms));
   if (ms > far_ms) {
-    std::swap(base_, event(mark));
-    base_time_ = time;
+    std::swap(base.event, event(mark));
+    base.time = time;
   }
   return time;
 }
 
 // ---- memory ------------------------------------------------------------------------------------
 
-std::byte* Device::allocate(Rank, std::size_t bytes) {
+std::byte* Device::allocate(Rank rank, std::size_t bytes) {
+  select(device_of(rank));  // that of the task at hand, if there is one
   void* memory = nullptr;
   const cudaError_t status = cudaMalloc(&memory, bytes);
   if (status == cudaErrorMemoryAllocation) {
@@ -117,14 +180,17 @@ std::byte* Device::allocate(Rank, std::size_t bytes) {
 
 void Device::release(Rank, std::byte* memory) noexcept { cudaFree(memory); }
 
-Tensor Device::take(std::size_t bytes) {
-  return memory_.take(graph_.rank(graph_.task(*order_.current())), bytes);
+Tensor Device::take(std::size_t bytes) { return memory_.take(rank_at_hand(), bytes); }
+
+Tensor Device::brought(Tensor tensor) {
+  if (tensor.empty() || memory_.device_of(tensor) == device_of(rank_at_hand())) return tensor;
+  return copy_of(tensor);
 }
 
 Tensor Device::copy_of(const Tensor& tensor) {
   Tensor copy = take(tensor.bytes());
   check(cudaMemcpyAsync(write<std::byte>(copy), read<std::byte>(tensor), tensor.bytes(),
-                        cudaMemcpyDeviceToDevice, stream()),
+                        cudaMemcpyDefault, stream()),  // an address tells its device
         "cudaMemcpyAsync");
   return copy;
 }

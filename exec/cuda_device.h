@@ -1,6 +1,7 @@
-// Device: the streams, marks, library handles and memory of one GPU during one run.
+// Device: the streams, marks, library handles and memory of the GPUs of one run.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -11,15 +12,15 @@
 namespace unlatch::exec::cuda {
 
 struct DeviceOptions {
-  int number = 0;                                       ///< as CUDA counts them
-  std::size_t memory_limit = 0;                         ///< bytes a rank; 0: what the device has
+  std::vector<int> numbers = {0};  ///< one a rank, or one for all; as CUDA counts them
+  std::size_t memory_limit = 0;    ///< bytes a rank; 0: what the device has
   std::size_t most_workspace = std::size_t{256} << 20;  ///< of one convolution
   bool tf32 = false;  ///< products of float32 in the shorter format
   int window = StreamOrder::usual_window;
 };
 
-/// All lanes of a graph as streams of one GPU. For one host thread. Every call but those of Streams
-/// and DeviceMemory is about the lane of the task at hand.
+/// All lanes of a graph as streams of the GPU of their rank. For one host thread. Every call but
+/// those of Streams and DeviceMemory is about the lane of the task at hand.
 class Device : public Streams, public DeviceMemory {
  public:
   /// Throws RunError when the device cannot be used.
@@ -33,6 +34,7 @@ class Device : public Streams, public DeviceMemory {
   nanoseconds reached(int mark) override;
   std::byte* allocate(Rank rank, std::size_t bytes) override;
   void release(Rank rank, std::byte* memory) noexcept override;
+  int device_of(Rank rank) const override;
 
   const DeviceOptions& options() const { return options_; }
   StreamOrder& order() { return order_; }
@@ -46,8 +48,10 @@ class Device : public Streams, public DeviceMemory {
 
   /// Memory of the rank of the task at hand.
   Tensor take(std::size_t bytes);
-  /// A copy in that memory.
+  /// A copy in that memory, from whichever device.
   Tensor copy_of(const Tensor& tensor);
+  /// The tensor where the task at hand can read it: itself, or a copy from another device.
+  Tensor brought(Tensor tensor);
   /// The only ways to a tensor's memory while a run goes on: they tell the pool who uses it.
   template <class T = float>
   const T* read(const Tensor& tensor) {
@@ -60,28 +64,42 @@ class Device : public Streams, public DeviceMemory {
     return tensor.data<T>();
   }
 
+  /// Whatever happened: nothing is on its way any more.
+  void wait_until_idle() noexcept;
   /// Before the run, or after: copies that wait.
   Tensor upload(Rank rank, std::span<const float> values);
   std::vector<float> download(const Tensor& tensor) const;
 
  private:
+  /// A moment on one device that times are counted from.
+  struct Base {
+    cudaEvent_t event = nullptr;
+    nanoseconds time{0};
+  };
   struct Lane {
+    int device = 0;
     StreamHandle stream = nullptr;
     cudnnHandle_t dnn = nullptr;  ///< of lanes that compute; bound to the stream
     cublasHandle_t blas = nullptr;
   };
+  Rank rank_at_hand() const;
   void make_lanes();
+  void enable_peers() const;
+  /// Makes it the device of the calls that follow.
+  void select(int device);
+  void start_clocks();
   void name_range(bool starts);
+  /// The mark's event on the device where it was set last.
   cudaEvent_t& event(int mark);
 
   const TaskGraph& graph_;
   DeviceOptions options_;
   std::vector<Lane> lanes_;
   cudnnHandle_t any_dnn_ = nullptr;
-  std::vector<cudaEvent_t> events_;  ///< by mark; null until it is used
-  cudaEvent_t base_ = nullptr;       ///< the moment that times are counted from
-  nanoseconds base_time_{0};
-  bool started_ = false;
+  int selected_ = -1;
+  std::map<int, std::vector<cudaEvent_t>> events_;  ///< by device and mark; null until it is used
+  std::vector<int> device_of_mark_;
+  std::map<int, Base> bases_;  ///< by device; empty before the run
   StreamOrder order_;
   StreamMemory memory_;
 };

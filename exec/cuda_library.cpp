@@ -38,7 +38,7 @@ class CudaRun : public DeviceRun {
  public:
   CudaRun(const TaskGraph& graph, const models::Model& model,
           std::span<const models::StageRange> ranges, const DeviceSettings& settings, Feed& feed)
-      : device_(graph, {.number = settings.number,
+      : device_(graph, {.numbers = settings.devices,
                         .memory_limit = settings.memory_limit,
                         .tf32 = settings.tf32}),
         feed_(device_, feed),
@@ -55,7 +55,7 @@ class CudaRun : public DeviceRun {
   }
 
   /// After a failure copies may still be on their way to what is freed next.
-  ~CudaRun() override { cudaDeviceSynchronize(); }
+  ~CudaRun() override { device_.wait_until_idle(); }
 
   StreamOrder& order() override { return device_.order(); }
   const StreamMemory& memory() override { return device_.memory(); }

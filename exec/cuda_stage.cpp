@@ -163,12 +163,13 @@ void CudaStage::all_reduce(std::span<Tensor* const> tensors, double factor) {
   float* sum = device().write(*tensors.front());
   const std::size_t n = floats(*tensors.front());
   for (const Tensor* tensor : tensors.subspan(1)) {
-    launch_add(device().stream(), device().read(*tensor), sum, n);
+    const Tensor here = device().brought(*tensor);
+    launch_add(device().stream(), device().read(here), sum, n);
   }
   if (factor != 1) launch_scale(device().stream(), static_cast<float>(factor), sum, sum, n);
   check_launches();
   for (Tensor* tensor : tensors.subspan(1)) {
-    check(cudaMemcpyAsync(device().write(*tensor), sum, tensor->bytes(), cudaMemcpyDeviceToDevice,
+    check(cudaMemcpyAsync(device().write(*tensor), sum, tensor->bytes(), cudaMemcpyDefault,
                           device().stream()),
           "cudaMemcpyAsync");
   }

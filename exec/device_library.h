@@ -14,9 +14,9 @@ namespace unlatch::exec {
 
 struct DeviceSettings {
   DnnRun run;
-  int number = 0;                ///< of the device
-  std::size_t memory_limit = 0;  ///< bytes a rank; 0: what the device has
-  bool tf32 = false;             ///< products of float32 in the shorter format
+  std::vector<int> devices = {0};  ///< one a rank, or one for all
+  std::size_t memory_limit = 0;    ///< bytes a rank; 0: what the device has
+  bool tf32 = false;               ///< products of float32 in the shorter format
 };
 
 /// Everything of one run that lives on a device. Outlives the StageRunner that uses it.

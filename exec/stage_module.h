@@ -45,6 +45,9 @@ class StageModule {
 
   virtual ~StageModule() = default;
 
+  /// What another stage made, where this one can read it: a copy where stages are on devices of
+  /// their own.
+  virtual Tensor received(Tensor tensor) { return tensor; }
   virtual Tensor copy_of(const Tensor& weights) = 0;
   /// Writes `factor` times the sum of the tensors, in their order, into all of them: weights or
   /// gradients of this stage and its copies.

@@ -130,8 +130,9 @@ Tensor StageRunner::take_input(const Task& task) {
   StageState& stage = state(task);
   if (graph_.shape().is_first(task.stage)) return feed_.input(task.micro_batch);
   const int from = graph_.source(task.stage, task.micro_batch).value;
-  if (!stage.takers.empty() && --stage.takers[from] > 0) return stage.activations[from];
-  return std::exchange(stage.activations[from], {});
+  const bool is_last_taker = stage.takers.empty() || --stage.takers[from] == 0;
+  return stage.module->received(is_last_taker ? std::exchange(stage.activations[from], {})
+                                              : stage.activations[from]);
 }
 
 void StageRunner::forward(const Task& task, Workspace& workspace) {
@@ -183,7 +184,7 @@ void StageRunner::recompute(const Task& task, Workspace& workspace) {
 Tensor StageRunner::output_gradient(const Task& task, Workspace& workspace) {
   StageState& stage = state(task);
   const int i = task.micro_batch.value;
-  if (stage.head == nullptr) return std::exchange(stage.errors[i], {});
+  if (stage.head == nullptr) return stage.module->received(std::exchange(stage.errors[i], {}));
   Tensor& kept = has_feedback() ? stage.errors[i] : stage.outputs[i];
   const bool still_to_learn = source() == GradientSource::synthesiser;
   const Tensor from = still_to_learn ? kept : std::exchange(kept, {});

@@ -57,6 +57,9 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
     if (!tensor.empty()) use(blocks_.at(tensor.data<std::byte>()));
   }
 
+  int device_of(const Tensor& tensor) const {
+    return memory_.device_of(blocks_.at(tensor.data<std::byte>()).rank);
+  }
   Use use_of(Rank rank) const { return pools_[rank.value].use; }
 
  private:
@@ -160,6 +163,7 @@ StreamMemory::~StreamMemory() = default;
 
 Tensor StreamMemory::take(Rank rank, std::size_t bytes) { return pools_->take(rank, bytes); }
 void StreamMemory::use(const Tensor& tensor) { pools_->use(tensor); }
+int StreamMemory::device_of(const Tensor& tensor) const { return pools_->device_of(tensor); }
 StreamMemory::Use StreamMemory::use_of(Rank rank) const { return pools_->use_of(rank); }
 
 }  // namespace unlatch::exec

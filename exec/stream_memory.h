@@ -15,6 +15,8 @@ class DeviceMemory {
   /// Null when there is no more.
   virtual std::byte* allocate(Rank rank, std::size_t bytes) = 0;
   virtual void release(Rank rank, std::byte* memory) noexcept = 0;
+  /// Ranks on different devices do not read each other's memory.
+  virtual int device_of(Rank) const { return 0; }
 };
 
 /// A pool a rank. The host drops a tensor long before the device is done with it; the tensor's
@@ -34,6 +36,9 @@ class StreamMemory {
   Tensor take(Rank rank, std::size_t bytes);
   /// The task at hand reads or writes it. Every use must be told; taking is one.
   void use(const Tensor& tensor);
+
+  /// Of the rank that took it.
+  int device_of(const Tensor& tensor) const;
 
   struct Use {
     std::size_t held = 0;       ///< in tensors that the host has not dropped

@@ -8,26 +8,44 @@
 namespace unlatch::tools {
 namespace {
 
-/// "cuda" or "cuda:2".
-int device_number(const Arguments& arguments, const std::string& text) {
-  if (text == "cuda") return 0;
-  const std::string_view rest = std::string_view(text).substr(text.find(':') + 1);
-  int number = 0;
-  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
-  const bool read = text.starts_with("cuda:") && error == std::errc() && number >= 0;
-  if (!read || (end != rest.data() + rest.size() && *end != ',')) {
-    arguments.refuse("device", text, "must be cpu, cuda or cuda:N");
+/// "cuda", "cuda:2" or "cuda:0,1".
+std::vector<int> device_numbers(const Arguments& arguments, const std::string& text) {
+  if (text == "cuda") return {0};
+  const auto refuse = [&] {
+    arguments.refuse("device", text, "must be cpu, cuda or cuda:N[,N...]");
+  };
+  constexpr std::string_view prefix = "cuda:";
+  if (!text.starts_with(prefix)) refuse();
+  std::vector<int> numbers;
+  const char* at = text.data() + prefix.size();
+  const char* const last = text.data() + text.size();
+  while (true) {
+    int number = -1;
+    const auto [end, error] = std::from_chars(at, last, number);
+    if (error != std::errc() || number < 0) refuse();
+    numbers.push_back(number);
+    if (end == last) return numbers;
+    if (*end != ',') refuse();
+    at = end + 1;
   }
-  require(*end != ',',
-          "{} '{}': several devices are not available in this version; name one, as in cuda:{}",
-          arguments.place("device"), text, number);
-  return number;
 }
 
-std::string ranks_text(int ranks) {
-  std::string text = "0";
-  for (int r = 1; r < ranks; ++r) text += fmt::format(", {}", r);
-  return text;
+/// Throws Error where ranks would share a device that nobody said they may share.
+void require_room(const std::vector<int>& numbers, const std::vector<std::string>& names,
+                  int ranks) {
+  require(numbers.size() == 1 || static_cast<int>(numbers.size()) == ranks,
+          "--device names {} devices for {} ranks; name one for all, or one for each",
+          numbers.size(), ranks);
+  for (const int number : numbers) {
+    std::vector<int> on_it;
+    for (int r = 0; r < ranks; ++r) {
+      const std::size_t at = numbers.size() == 1 ? 0 : static_cast<std::size_t>(r);
+      if (numbers[at] == number) on_it.push_back(r);
+    }
+    require(on_it.size() < 2,
+            "ranks {} would all be on device {} ({}); allow it with --share-device yes",
+            fmt::join(on_it, ", "), number, names[static_cast<std::size_t>(number)]);
+  }
 }
 
 }  // namespace
@@ -42,7 +60,7 @@ std::optional<AskedDevice> asked_device(const Arguments& arguments, int ranks) {
     }
     return std::nullopt;
   }
-  const int number = device_number(arguments, text);
+  const std::vector<int> numbers = device_numbers(arguments, text);
   const exec::DeviceLibrary& library = exec::cuda_library();
   const std::string versions = library.versions();
   std::string why;
@@ -50,14 +68,16 @@ std::optional<AskedDevice> asked_device(const Arguments& arguments, int ranks) {
   require(!devices.empty(), "{} '{}': no CUDA device: {}; --device cpu works without one",
           arguments.place("device"), text, why);
   const int count = static_cast<int>(devices.size());
-  require(number < count, "{} '{}': there is no device {}; CUDA counts {} device{}, from 0",
-          arguments.place("device"), text, number, count, count == 1 ? "" : "s");
-  const std::string& name = devices[static_cast<std::size_t>(number)];
-  require(ranks == 1 || share,
-          "ranks {} would all be on device {} ({}); allow it with --share-device yes",
-          ranks_text(ranks), number, name);
-  say(fmt::format("device {}: {}; {}", number, name, versions));
-  return AskedDevice{number, name, tf32};
+  std::string names;
+  for (const int number : numbers) {
+    require(number < count, "{} '{}': there is no device {}; CUDA counts {} device{}, from 0",
+            arguments.place("device"), text, number, count, count == 1 ? "" : "s");
+    names +=
+        fmt::format("{}{}", names.empty() ? "" : ", ", devices[static_cast<std::size_t>(number)]);
+  }
+  if (!share) require_room(numbers, devices, ranks);
+  say(fmt::format("device {}: {}; {}", fmt::join(numbers, ", "), names, versions));
+  return AskedDevice{numbers, names, tf32};
 }
 
 }  // namespace unlatch::tools

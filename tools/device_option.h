@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "exec/device_library.h"
 #include "tools/arguments.h"
@@ -10,8 +11,8 @@
 namespace unlatch::tools {
 
 struct AskedDevice {
-  int number = 0;
-  std::string name;  ///< "NVIDIA H100 PCIe"
+  std::vector<int> numbers;  ///< one a rank, or one for all
+  std::string name;          ///< "NVIDIA H100 PCIe", of each
   bool tf32 = false;
 };
 

@@ -270,7 +270,7 @@ Trained train_on_device(const TrainingPlan& plan, const TaskGraph& graph,
                         const exec::Observer& observer) {
   const auto device = exec::cuda_library().start(
       graph, plan.model, ranges,
-      {.run = run_of(plan), .number = plan.device->number, .tf32 = plan.device->tf32}, feed);
+      {.run = run_of(plan), .devices = plan.device->numbers, .tf32 = plan.device->tf32}, feed);
   exec::StageRunner runner(graph, device->modules(), device->feed(), rate_of_batch(plan), observer);
   exec::StreamBackend backend(graph, device->order(), runner);
   Trained trained{.timeline = exec::run(graph, backend), .model = {}, .workers = 1};

@@ -34,11 +34,14 @@ class HostMemory : public DeviceMemory {
     return static_cast<std::byte*>(std::aligned_alloc(256, bytes));
   }
   void release(Rank, std::byte* memory) noexcept override { std::free(memory); }
+  int device_of(Rank rank) const override { return rank.value % devices_; }
   void limit(std::size_t most) { most_ = most; }
+  void share_among(int devices) { devices_ = devices; }
 
  private:
   std::size_t allocated_ = 0;
   std::size_t most_ = ~std::size_t{0} / 2;
+  int devices_ = 1;
 };
 
 /// The device of one run: tensors in stream memory, each access noted.
@@ -53,7 +56,16 @@ struct Device {
     touch(tensor, true);
     return tensor;
   }
+  bool is_here(const Tensor& tensor) const {
+    return memory.device_of(tensor) == source.device_of(graph.lanes()[order.lane().value].rank);
+  }
+  /// A task reads and writes what is on its device; only copies reach over, and AR of all copies.
   void touch(const Tensor& tensor, bool writes) {
+    const bool runs = order.current() && graph.task(*order.current()).op != Op::all_reduce;
+    EXPECT_TRUE(!runs || is_here(tensor)) << label(graph.task(*order.current()));
+    touch_anywhere(tensor, writes);
+  }
+  void touch_anywhere(const Tensor& tensor, bool writes) {
     memory.use(tensor);
     if (order.current()) streams.access(order.lane(), tensor.data<std::byte>(), writes);
   }
@@ -125,6 +137,11 @@ class DeviceStage : public StageModule {
     device_.order.then([report = std::move(report), found] { report(found); });
   }
   Number number() const override { return host_.number(); }
+  Tensor received(Tensor tensor) override {
+    if (device_.is_here(tensor)) return tensor;
+    device_.touch_anywhere(tensor, false);
+    return device_.taken(stage_, tensor);
+  }
   Tensor copy_of(const Tensor& weights) override {
     device_.touch(weights, false);
     return device_.taken(stage_, weights);
@@ -186,6 +203,7 @@ struct Setting {
   std::size_t limit = 0;
   std::size_t device = ~std::size_t{0} / 2;  ///< bytes that there are
   int forgotten_wait = 0;
+  int devices = 1;
 };
 
 /// One weight a stage.
@@ -193,6 +211,7 @@ Outcome run_on_streams(const TaskGraph& graph, const ChainProblem& problem,
                        const Setting& setting = {}) {
   Device device(graph, setting.window, setting.limit);
   device.source.limit(setting.device);
+  device.source.share_among(setting.devices);
   device.streams.forget_wait(setting.forgotten_wait);
   const std::vector<int> sizes(problem.weights.size(), 1);
   std::vector<std::unique_ptr<StageModule>> owned;
@@ -278,6 +297,20 @@ TEST(StreamBackend, OrdersEveryAccessAndComputesTheSameNumbers) {
       const Outcome found = run_on_streams(graph, problem, {.window = window});
       ASSERT_EQ(found.final, expected.final);
       ASSERT_EQ(found.losses, expected.losses);
+      ASSERT_THAT(found.faults, IsEmpty());
+      ASSERT_THAT(found.broken_edges, IsEmpty());
+    }
+  }
+}
+
+TEST(StreamBackend, CopiesWhatGoesFromDeviceToDevice) {
+  for (const TaskGraph& graph : small_graphs()) {
+    SCOPED_TRACE(describe(graph));
+    const ChainProblem problem = problem_of(graph);
+    const ChainResult expected = run_chain(graph, problem, {.workers = 1});
+    for (const int devices : {2, graph.shape().ranks()}) {
+      const Outcome found = run_on_streams(graph, problem, {.window = 16, .devices = devices});
+      ASSERT_EQ(found.final, expected.final);
       ASSERT_THAT(found.faults, IsEmpty());
       ASSERT_THAT(found.broken_edges, IsEmpty());
     }

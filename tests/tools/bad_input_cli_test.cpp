@@ -38,10 +38,10 @@ TEST(BadInput, TrainSaysWhyThereIsNoGpu) {
   expect_refused(broken);
   EXPECT_THAT(broken.err, AllOf(HasSubstr("/no/such/library.so cannot be loaded"),
                                 HasSubstr("--device cpu works without it")));
-  for (const char* device : {"cuda:", "cuda:x", "cuda:-1", "cuda:1x", "gpu", "cuda0"}) {
+  for (const char* device : {"cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda:0,", "cuda:0,,1", "gpu", "cuda0"}) {
     const Outcome outcome = folder.run(fmt::format("train --steps 1 --device {}{}", device, mlp));
     expect_refused(outcome);
-    EXPECT_THAT(outcome.err, HasSubstr("must be cpu, cuda or cuda:N")) << device;
+    EXPECT_THAT(outcome.err, HasSubstr("must be cpu, cuda or cuda:N[,N...]")) << device;
   }
   const Outcome absent = folder.run("train --steps 1 --device cuda:99" + mlp);
   expect_refused(absent);

@@ -108,7 +108,6 @@ TEST(CommandLine, SaysWhatThisVersionDoesNotHave) {
   const Folder folder;
   for (const char* arguments :
        {"search", "simulate --schedule bp --cluster c.json",
-        "train --schedule bp --model mlp --data digits --device cuda:0,1",
         "train --schedule bp --model mlp --data digits --resume d",
         "train --schedule bp --model mlp --data digits --checkpoint d",
         "train --schedule bp --model mlp --data digits --clock simulated"}) {
