@@ -19,7 +19,7 @@ class CopiesOf : public Copies {
     for (std::size_t k = 0; k < stages.size(); ++k) start_copy(Stage{static_cast<int>(k)});
     if (!has_server()) return;
     for (const Stage k : up_to<Stage>(shape().stages_a_copy())) {
-      servers_.push_back({pool_.copy_of(stages[k.value].weights), {}});
+      servers_.push_back({copy_of(k, stages[k.value].weights), {}});
       servers_.back().compensator.emplace(agreement().compensation, parameters(k));
     }
     if (agreement().kind == Kind::server) find_readers();
@@ -87,6 +87,7 @@ class CopiesOf : public Copies {
   std::size_t parameters(Stage k) const {
     return stages_[k.value].weights.template as<Real>().size();
   }
+  Tensor copy_of(Stage k, const Tensor& tensor) { return stages_[k.value].module->copy_of(tensor); }
   Server& server_of(Stage k) { return servers_[shape().model_stage(k).value]; }
 
   void start_copy(Stage k) {
@@ -160,15 +161,15 @@ class CopiesOf : public Copies {
   /// Those who were sent the weights of before keep them: the step is taken on a copy.
   void step_server(const Task& task, Tensor& gradient, double rate) {
     Server& server = server_of(task.stage);
-    server.weights = pool_.copy_of(server.weights);
     StageModule& module = *stages_[shape().model_stage(task.stage).value].module;
+    server.weights = module.copy_of(server.weights);
     module.update(server.weights, gradient, rate);
   }
 
   /// The sum of all copies' gradients of a batch steps the server's weights.
   void update_server(const Task& task, double rate) {
     const int batch = task.version;
-    Tensor sum = pool_.copy_of(copies_[task.stage.value].slots[batch % 2].gradient);
+    Tensor sum = copy_of(task.stage, copies_[task.stage.value].slots[batch % 2].gradient);
     const std::span<Real> total = sum.template as<Real>();
     for (const Stage k : shape().in_all_copies(task.stage)) {
       if (k == task.stage) continue;  // AR has the first copy's stage
@@ -188,12 +189,13 @@ class CopiesOf : public Copies {
     StageState& stage = stages_[task.stage.value];
     Copy& copy = copies_[task.stage.value];
     const auto take = [&](Slot& slot) {
-      if (!slot.pulled.empty()) stage.weights = pool_.copy_of(std::exchange(slot.pulled, {}));
+      if (!slot.pulled.empty())
+        stage.weights = stage.module->copy_of(std::exchange(slot.pulled, {}));
     };
     if (batch < agreement().warm_up) return take(copy.slots[batch % 2]);
     take(copy.slots[(batch + 1) % 2]);
     if (copy.local_steps++ % agreement().period == 0) {
-      copy.earlier = pool_.copy_of(stage.weights);
+      copy.earlier = stage.module->copy_of(stage.weights);
     }
     const LocalStep& step = agreement().local_step;
     models::local_step<Real>(
@@ -205,7 +207,6 @@ class CopiesOf : public Copies {
   std::vector<StageState>& stages_;
   std::vector<Copy> copies_;     ///< by stage
   std::vector<Server> servers_;  ///< by stage of the model
-  BufferPool pool_;
 };
 
 }  // namespace

@@ -20,6 +20,4 @@ void check(cublasStatus_t status, const char* call) {
   throw RunError(fmt::format("{}: {}", call, cublasGetStatusString(status)));
 }
 
-void check_launches() { check(cudaGetLastError(), "kernel launch"); }
-
 }  // namespace unlatch::exec::cuda

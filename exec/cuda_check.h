@@ -12,7 +12,5 @@ namespace unlatch::exec::cuda {
 void check(cudaError_t status, const char* call);
 void check(cudnnStatus_t status, const char* call);
 void check(cublasStatus_t status, const char* call);
-/// Of the kernel launches since the last call.
-void check_launches();
 
 }  // namespace unlatch::exec::cuda

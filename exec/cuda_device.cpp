@@ -135,7 +135,10 @@ void Device::name_range(bool starts) {
 
 void Device::record(int mark, LaneId lane) {
   if (bases_.empty()) start_clocks();
-  name_range(/*starts=*/mark % 2 == 0);
+  const bool starts = mark % 2 == 0;
+  name_range(starts);
+  if (!starts)
+    check(cudaGetLastError(), "kernel launch");  // launches tell their failures only here
   const Lane& on = lanes_[lane.value];
   device_of_mark_[static_cast<std::size_t>(mark)] = on.device;
   cudaEvent_t& mark_event = event(mark);

@@ -38,7 +38,6 @@ class Device : public Streams, public DeviceMemory {
 
   const DeviceOptions& options() const { return options_; }
   StreamOrder& order() { return order_; }
-  StreamMemory& memory() { return memory_; }
 
   StreamHandle stream() { return lanes_[order_.lane().value].stream; }
   cudnnHandle_t dnn() { return lanes_[order_.lane().value].dnn; }

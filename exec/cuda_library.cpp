@@ -58,7 +58,6 @@ class CudaRun : public DeviceRun {
   ~CudaRun() override { device_.wait_until_idle(); }
 
   StreamOrder& order() override { return device_.order(); }
-  const StreamMemory& memory() override { return device_.memory(); }
   std::vector<StageModule*> modules() override {
     std::vector<StageModule*> modules;
     for (const auto& stage : stages_) modules.push_back(stage.get());
@@ -130,7 +129,7 @@ class CudaLibrary : public DeviceLibrary {
 
 extern "C" __attribute__((visibility("default"))) const unlatch::exec::DeviceLibrary*
 unlatch_device_library() {
-  // cuBLAS must not look at a deterministic run's speed: one workspace a handle, as bounded here.
+  // A workspace of fixed size for each handle: cuBLAS then gives the same bits every time.
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   static const unlatch::exec::cuda::CudaLibrary library;
   return &library;

@@ -37,7 +37,6 @@ class Linear : public Op {
     if (bias_) {
       launch_fill_rows(device.stream(), flat.weights + weights(), device.write(result),
                        static_cast<std::size_t>(samples_), static_cast<std::size_t>(out_));
-      check_launches();
     }
     multiply(device,
              {.a_transposed = false,
@@ -82,7 +81,6 @@ class Linear : public Op {
     if (!bias_) return;
     launch_add_columns(device.stream(), g, flat.gradient + weights(),
                        static_cast<std::size_t>(samples_), static_cast<std::size_t>(out_));
-    check_launches();
   }
 
  private:

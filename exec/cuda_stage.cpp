@@ -9,24 +9,6 @@
 namespace unlatch::exec::cuda {
 namespace {
 
-struct CudaTape : StageModule::Tape {
-  Kept kept;
-
-  std::size_t bytes() const override {
-    std::unordered_set<const std::byte*> counted;
-    return kept.bytes(counted);
-  }
-};
-
-void append(std::vector<float>& all, const std::vector<float>& more) {
-  all.insert(all.end(), more.begin(), more.end());
-}
-
-std::span<const models::Layer> layers_of(const models::Model& model,
-                                         const models::StageRange& range) {
-  return {model.layers.data() + range.first, static_cast<std::size_t>(range.layers())};
-}
-
 std::size_t floats(const Tensor& tensor) { return tensor.bytes() / sizeof(float); }
 
 }  // namespace
@@ -50,16 +32,12 @@ RowLoss* LossSlots::take() {
 
 CudaStage::CudaStage(const models::Model& model, const models::StageRange& range,
                      const Place& place, const DnnRun& run, Rank rank, LossSlots& slots)
-    : chain_(layers_of(model, range), place),
+    : chain_(model.layers_of(range), place),
       rank_(rank),
       slots_(slots),
-      optimizer_(run.optimizer) {
-  std::vector<float> statistics;
-  for (int j = range.first; j <= range.last; ++j) {
-    append(initial_, models::initial_weights(model, j, run.seed));
-    append(statistics, models::initial_statistics(model, j));
-  }
-  statistics_ = device().upload(rank, statistics);
+      optimizer_(run.optimizer),
+      initial_(models::initial_weights(model, range, run.seed)) {
+  statistics_ = device().upload(rank, models::initial_statistics(model, range));
   if (optimizer_.momentum != 0) velocity_ = zero_gradient();
 }
 
@@ -73,7 +51,7 @@ std::vector<float> CudaStage::statistics() const { return device().download(stat
 
 Tensor CudaStage::forward(const Tensor& weights, const Tensor& input, Pass pass,
                           std::unique_ptr<Tape>* tape, Workspace&) {
-  auto kept = std::make_unique<CudaTape>();
+  auto kept = std::make_unique<LayerTape>();
   const Flat flat{device().read(weights), nullptr,
                   pass == Pass::normal ? device().write(statistics_) : nullptr};
   Flow output =
@@ -88,7 +66,6 @@ Flow CudaStage::scaled(const Tensor& gradient, double scale) const {
   Tensor result = device().take(gradient.bytes());
   launch_scale(device().stream(), static_cast<float>(scale), device().read(gradient),
                device().write(result), floats(gradient));
-  check_launches();
   return {std::move(result), true};
 }
 
@@ -97,7 +74,7 @@ Tensor CudaStage::backward(const Tensor& weights, const Tape& tape, const Tensor
                            Workspace&) {
   const Flat flat{device().read(weights), device().write(weight_gradient), nullptr};
   return chain_
-      .backward(flat, static_cast<const CudaTape&>(tape).kept, scaled(gradient, scale),
+      .backward(flat, static_cast<const LayerTape&>(tape).kept, scaled(gradient, scale),
                 wants_input_gradient, device())
       .tensor;
 }
@@ -106,14 +83,14 @@ Tensor CudaStage::backward_input(const Tensor& weights, Tape& tape, const Tensor
                                  double scale, bool wants_input_gradient, Workspace&) {
   const Flat flat{device().read(weights), nullptr, nullptr};
   return chain_
-      .backward_input(flat, static_cast<CudaTape&>(tape).kept, scaled(gradient, scale),
+      .backward_input(flat, static_cast<LayerTape&>(tape).kept, scaled(gradient, scale),
                       wants_input_gradient, device())
       .tensor;
 }
 
 void CudaStage::backward_weight(const Tape& tape, Tensor& weight_gradient, Workspace&) {
   chain_.backward_weight({nullptr, device().write(weight_gradient), nullptr},
-                         static_cast<const CudaTape&>(tape).kept, device());
+                         static_cast<const LayerTape&>(tape).kept, device());
 }
 
 RowLoss* CudaStage::enqueue_loss(const Tensor& output, const Tensor& target, double scale,
@@ -127,7 +104,6 @@ RowLoss* CudaStage::enqueue_loss(const Tensor& output, const Tensor& target, dou
   launch_cross_entropy(device().stream(), device().read(output),
                        device().read<std::int32_t>(target), rows, classes, scale / rows,
                        gradient == nullptr ? nullptr : device().write(*gradient), of_rows, total);
-  check_launches();
   RowLoss* slot = slots_.take();
   check(cudaMemcpyAsync(slot, total, sizeof(RowLoss), cudaMemcpyDeviceToHost, device().stream()),
         "cudaMemcpyAsync");
@@ -167,7 +143,6 @@ void CudaStage::all_reduce(std::span<Tensor* const> tensors, double factor) {
     launch_add(device().stream(), device().read(here), sum, n);
   }
   if (factor != 1) launch_scale(device().stream(), static_cast<float>(factor), sum, sum, n);
-  check_launches();
   for (Tensor* tensor : tensors.subspan(1)) {
     check(cudaMemcpyAsync(device().write(*tensor), sum, tensor->bytes(), cudaMemcpyDefault,
                           device().stream()),
@@ -181,7 +156,6 @@ Tensor CudaStage::predicted(const Tensor& weights, int updates, double rate) {
   launch_coast(device().stream(),
                static_cast<float>(models::coast_factor(optimizer_, updates, rate)),
                device().read(velocity_), device().write(moved), floats(moved));
-  check_launches();
   return moved;
 }
 
@@ -189,7 +163,6 @@ void CudaStage::update(Tensor& weights, Tensor& gradient, double rate) {
   launch_optimizer(device().stream(), step_of(optimizer_, rate), device().write(weights),
                    device().write(gradient),
                    velocity_.empty() ? nullptr : device().write(velocity_), floats(weights));
-  check_launches();
 }
 
 std::vector<std::unique_ptr<CudaStage>> make_cuda_stages(const models::Model& model,
@@ -197,6 +170,7 @@ std::vector<std::unique_ptr<CudaStage>> make_cuda_stages(const models::Model& mo
                                                          const DnnRun& run, Device& device,
                                                          std::span<const Rank> ranks,
                                                          LossSlots& slots) {
+  require_stages(model, ranges, run);
   Place place{&device, run.micro_batch_size, model.input};
   std::vector<std::unique_ptr<CudaStage>> stages;
   for (std::size_t k = 0; k < ranges.size(); ++k) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "exec/dnn_stage.h"
-#include "exec/stream_memory.h"
+#include "exec/stream_order.h"
 
 namespace unlatch::exec {
 
@@ -24,7 +24,6 @@ class DeviceRun {
  public:
   virtual ~DeviceRun() = default;
   virtual StreamOrder& order() = 0;
-  virtual const StreamMemory& memory() = 0;
   /// One a stage, copy after copy.
   virtual std::vector<StageModule*> modules() = 0;
   virtual Feed& feed() = 0;

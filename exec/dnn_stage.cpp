@@ -10,15 +10,6 @@
 namespace unlatch::exec {
 namespace {
 
-struct DnnTape : StageModule::Tape {
-  Kept kept;
-
-  std::size_t bytes() const override {
-    std::unordered_set<const std::byte*> counted;
-    return kept.bytes(counted);
-  }
-};
-
 /// What the layers go back from; a copy unless the scale is 1.
 Flow scaled(const Tensor& gradient, double scale, BufferPool& pool) {
   if (scale == 1) return {gradient, false};
@@ -27,10 +18,6 @@ Flow scaled(const Tensor& gradient, double scale, BufferPool& pool) {
   std::ranges::transform(gradient.as<float>(), result.data<float>(),
                          [factor](float g) { return factor * g; });
   return {std::move(result), true};
-}
-
-void append(std::vector<float>& all, const std::vector<float>& more) {
-  all.insert(all.end(), more.begin(), more.end());
 }
 
 /// The library's raw errors become ours; the executor adds the task.
@@ -85,7 +72,7 @@ Tensor DnnStageModule::forward(const Tensor& weights, const Tensor& input, Pass 
                                std::unique_ptr<Tape>* tape, Workspace& workspace) {
   return named("forward", [&] {
     Call call(parts_->chain.input().engine, parts_->pool, workspace);
-    auto kept = tape == nullptr ? nullptr : std::make_unique<DnnTape>();
+    auto kept = tape == nullptr ? nullptr : std::make_unique<LayerTape>();
     float* statistics = pass == Pass::normal ? parts_->statistics.data() : nullptr;
     Flow output = parts_->chain.forward({weights.data<float>(), nullptr, statistics},
                                         {input, false}, kept ? &kept->kept : nullptr, call);
@@ -101,7 +88,7 @@ Tensor DnnStageModule::backward(const Tensor& weights, const Tape& tape, const T
     Call call(parts_->chain.input().engine, parts_->pool, workspace);
     const Flat flat{weights.data<float>(), weight_gradient.data<float>(), nullptr};
     return parts_->chain
-        .backward(flat, static_cast<const DnnTape&>(tape).kept,
+        .backward(flat, static_cast<const LayerTape&>(tape).kept,
                   scaled(gradient, scale, parts_->pool), wants_input_gradient, call)
         .tensor;
   });
@@ -113,8 +100,9 @@ Tensor DnnStageModule::backward_input(const Tensor& weights, Tape& tape, const T
   return named("input gradient", [&] {
     Call call(parts_->chain.input().engine, parts_->pool, workspace);
     return parts_->chain
-        .backward_input({weights.data<float>(), nullptr, nullptr}, static_cast<DnnTape&>(tape).kept,
-                        scaled(gradient, scale, parts_->pool), wants_input_gradient, call)
+        .backward_input({weights.data<float>(), nullptr, nullptr},
+                        static_cast<LayerTape&>(tape).kept, scaled(gradient, scale, parts_->pool),
+                        wants_input_gradient, call)
         .tensor;
   });
 }
@@ -124,7 +112,7 @@ void DnnStageModule::backward_weight(const Tape& tape, Tensor& weight_gradient,
   named("weight gradient", [&] {
     Call call(parts_->chain.input().engine, parts_->pool, workspace);
     parts_->chain.backward_weight({nullptr, weight_gradient.data<float>(), nullptr},
-                                  static_cast<const DnnTape&>(tape).kept, call);
+                                  static_cast<const LayerTape&>(tape).kept, call);
   });
 }
 
@@ -170,38 +158,29 @@ std::unique_ptr<DnnStageModule> DnnStageModule::make(const models::Model& model,
                                                      const Place& input, const DnnRun& run) {
   // Primitives remember for how many threads they were made.
   const OneMathsThread one_thread;
-  const std::span layers(model.layers.data() + range.first,
-                         static_cast<std::size_t>(range.layers()));
-  std::vector<float> weights;
-  std::vector<float> statistics;
-  for (int j = range.first; j <= range.last; ++j) {
-    append(weights, models::initial_weights(model, j, run.seed));
-    append(statistics, models::initial_statistics(model, j));
-  }
-  return std::unique_ptr<DnnStageModule>(new DnnStageModule(std::make_unique<Parts>(
-      Chain(layers, input), std::move(weights), std::move(statistics), run.optimizer)));
+  Chain chain(model.layers_of(range), input);
+  return std::unique_ptr<DnnStageModule>(new DnnStageModule(
+      std::make_unique<Parts>(std::move(chain), models::initial_weights(model, range, run.seed),
+                              models::initial_statistics(model, range), run.optimizer)));
+}
+
+void require_stages(const models::Model& model, std::span<const models::StageRange> ranges,
+                    const DnnRun& run) {
+  require(run.micro_batch_size > 0, "model {}: a micro-batch holds {} samples; give at least 1",
+          model.name, run.micro_batch_size);
+  models::require_covers(model, ranges);
 }
 
 std::vector<std::unique_ptr<DnnStageModule>> make_dnn_stages(
     const models::Model& model, std::span<const models::StageRange> ranges, const DnnRun& run) {
-  require(run.micro_batch_size > 0, "model {}: a micro-batch holds {} samples; give at least 1",
-          model.name, run.micro_batch_size);
+  require_stages(model, ranges, run);
   Place place{dnnl::engine(dnnl::engine::kind::cpu, 0), Mode::training, run.micro_batch_size,
               model.input, plain_layout(run.micro_batch_size, model.input)};
   std::vector<std::unique_ptr<DnnStageModule>> stages;
-  int next = 0;
   for (const models::StageRange& range : ranges) {
-    require(range.first == next && range.last >= range.first &&
-                range.last < static_cast<int>(model.layers.size()),
-            "model {}: a stage of layers {} to {} does not follow layer {}; stages are contiguous "
-            "and cover the model",
-            model.name, range.first, range.last, next - 1);
-    next = range.last + 1;
     stages.push_back(DnnStageModule::make(model, range, place, run));
     place = stages.back()->output();
   }
-  require(next == static_cast<int>(model.layers.size()),
-          "model {}: the stages cover {} of {} layers", model.name, next, model.layers.size());
   return stages;
 }
 

@@ -21,6 +21,10 @@ struct DnnRun {
   std::uint64_t seed = 0;
 };
 
+/// Throws Error unless the stages cover the model and a micro-batch holds samples.
+void require_stages(const models::Model& model, std::span<const models::StageRange> ranges,
+                    const DnnRun& run);
+
 /// A stage hands its output over in the layout its last layer prefers and the next stage takes it
 /// like that, so that the cut changes no bit of the result. Every call may come from any thread;
 /// updates of one stage, and its Pass::normal forwards, must not overlap each other.

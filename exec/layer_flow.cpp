@@ -11,4 +11,9 @@ std::size_t Kept::bytes(std::unordered_set<const std::byte*>& counted) const {
   return sum;
 }
 
+std::size_t LayerTape::bytes() const {
+  std::unordered_set<const std::byte*> counted;
+  return kept.bytes(counted);
+}
+
 }  // namespace unlatch::exec

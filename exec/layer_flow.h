@@ -4,7 +4,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "exec/tensor.h"
+#include "exec/stage_module.h"
 
 namespace unlatch::exec {
 
@@ -28,6 +28,12 @@ struct Kept {
 
   /// Without memory that is in `counted`, to which it adds its own: neighbours share tensors.
   std::size_t bytes(std::unordered_set<const std::byte*>& counted) const;
+};
+
+/// What the layers of a stage keep.
+struct LayerTape : StageModule::Tape {
+  Kept kept;
+  std::size_t bytes() const override;
 };
 
 }  // namespace unlatch::exec

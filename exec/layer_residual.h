@@ -8,7 +8,8 @@
 namespace unlatch::exec {
 
 /// Joint, made of the places where the two branches end, has added(sum, beside, call), which gives
-/// the sum where the body ends, and into_shortcut(gradient, call).
+/// the sum where the body ends, into_shortcut(gradient, call), and summed_gradients(one, other,
+/// call) of the input.
 template <class Op, class Joint>
 class ResidualOp : public Op {
  public:

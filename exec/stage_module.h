@@ -48,6 +48,7 @@ class StageModule {
   /// What another stage made, where this one can read it: a copy where stages are on devices of
   /// their own.
   virtual Tensor received(Tensor tensor) { return tensor; }
+  /// Of weights or gradients.
   virtual Tensor copy_of(const Tensor& weights) = 0;
   /// Writes `factor` times the sum of the tensors, in their order, into all of them: weights or
   /// gradients of this stage and its copies.

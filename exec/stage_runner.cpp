@@ -66,7 +66,7 @@ void StageRunner::follow_drift() {
 /// As they are, or moved back to about where the forward saw them.
 Tensor StageRunner::weights_for_backward(const Task& task) {
   if (drifts_.empty() || delays_[task.stage.value] == 0) return read_weights(task);
-  Tensor moved = pool_.copy_of(read_weights(task));
+  Tensor moved = state(task).module->copy_of(read_weights(task));
   std::visit(
       [&](const auto& drift) {
         using Real = typename std::decay_t<decltype(drift)>::Number;
@@ -233,7 +233,7 @@ void StageRunner::update(const Task& task) {
     stage.weights = stage.module->copy_of(stage.weights);
   }
   const double rate = rate_of(task);
-  const Tensor before = drifts_.empty() ? Tensor{} : pool_.copy_of(stage.weights);
+  const Tensor before = drifts_.empty() ? Tensor{} : stage.module->copy_of(stage.weights);
   if (copies_) {
     copies_->update(task, rate);
   } else {

@@ -69,7 +69,6 @@ class StageRunner : public TaskRunner {
   Feed& feed_;
   std::function<double(int)> rate_;
   Observer observer_;
-  BufferPool pool_;
   std::vector<StageState> stages_;
   std::vector<int> delays_;  ///< forward staleness by stage, where PipeMare's corrections need it
   std::vector<std::variant<models::Drift<float>, models::Drift<double>>> drifts_;  ///< likewise

@@ -15,11 +15,11 @@ void StreamBackend::launch(TaskId id) {
   order_.begin(id);
   try {
     if (is_work(task.op) || task.has(learns)) runner_.run(task, workspace_);
+    order_.end();
   } catch (const std::exception& error) {
     throw RunError(
         fmt::format("rank {}, task {}: {}", graph_.rank(task).value, label(task), error.what()));
   }
-  order_.end();
 }
 
 }  // namespace unlatch::exec

@@ -195,6 +195,43 @@ std::vector<float> initial_statistics(const Model& model, int layer) {
   return statistics;
 }
 
+namespace {
+
+/// Those of every layer of a range, one after the other.
+template <class OfLayer>
+std::vector<float> joined(const StageRange& range, const OfLayer& of_layer) {
+  std::vector<float> all;
+  for (int j = range.first; j <= range.last; ++j) {
+    const std::vector<float> more = of_layer(j);
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<float> initial_weights(const Model& model, const StageRange& range,
+                                   std::uint64_t seed) {
+  return joined(range, [&](int layer) { return initial_weights(model, layer, seed); });
+}
+
+std::vector<float> initial_statistics(const Model& model, const StageRange& range) {
+  return joined(range, [&](int layer) { return initial_statistics(model, layer); });
+}
+
+void require_covers(const Model& model, std::span<const StageRange> stages) {
+  const int layers = static_cast<int>(model.layers.size());
+  int next = 0;
+  for (const StageRange& range : stages) {
+    require(range.first == next && range.last >= range.first && range.last < layers,
+            "model {}: a stage of layers {} to {} does not follow layer {}; stages are contiguous "
+            "and cover the model",
+            model.name, range.first, range.last, next - 1);
+    next = range.last + 1;
+  }
+  require(next == layers, "model {}: the stages cover {} of {} layers", model.name, next, layers);
+}
+
 std::int64_t parameter_count(const Model& model) {
   const std::vector<SampleShape> shapes = model.shapes();
   std::int64_t count = 0;

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "models/layer.h"
+#include "models/partition.h"
 
 namespace unlatch::models {
 
@@ -19,7 +21,14 @@ struct Model {
 
   /// shapes[j] is the input of layer j; shapes[layers.size()] the logits.
   std::vector<SampleShape> shapes() const;
+  /// Those of one stage.
+  std::span<const Layer> layers_of(const StageRange& range) const {
+    return {layers.data() + range.first, static_cast<std::size_t>(range.layers())};
+  }
 };
+
+/// Throws Error unless the stages follow each other and cover the model.
+void require_covers(const Model& model, std::span<const StageRange> stages);
 
 /// By name: "mlp", "lenet", "resnet20", with keys as in `mlp:hidden=64/64`.
 ///   mlp       hidden=64/64: sizes of the hidden layers, each followed by a ReLU; any input
@@ -42,6 +51,10 @@ SampleShape usual_input(std::string_view specification);
 std::vector<float> initial_weights(const Model& model, int layer, std::uint64_t seed);
 /// Running statistics of one layer before training: means 0, variances 1.
 std::vector<float> initial_statistics(const Model& model, int layer);
+
+/// The same of consecutive layers, one after the other.
+std::vector<float> initial_weights(const Model& model, const StageRange& range, std::uint64_t seed);
+std::vector<float> initial_statistics(const Model& model, const StageRange& range);
 
 /// Parameters of the whole model.
 std::int64_t parameter_count(const Model& model);

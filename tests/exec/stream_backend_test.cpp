@@ -5,18 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <cstring>
-#include <functional>
 #include <memory>
 
 #include "exec/executor.h"
 #include "exec/numerics.h"
 #include "exec/scalar_chain.h"
 #include "exec/stage_runner.h"
-#include "exec/stream_memory.h"
 #include "schedules/error.h"
-#include "tests/support/recording_streams.h"
+#include "tests/exec/stream_device.h"
 #include "tests/support/variants.h"
 
 namespace unlatch::exec {
@@ -24,170 +20,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing_support::RecordingStreams;
-
-class HostMemory : public DeviceMemory {
- public:
-  std::byte* allocate(Rank, std::size_t bytes) override {
-    if (allocated_ + bytes > most_) return nullptr;
-    allocated_ += bytes;
-    return static_cast<std::byte*>(std::aligned_alloc(256, bytes));
-  }
-  void release(Rank, std::byte* memory) noexcept override { std::free(memory); }
-  int device_of(Rank rank) const override { return rank.value % devices_; }
-  void limit(std::size_t most) { most_ = most; }
-  void share_among(int devices) { devices_ = devices; }
-
- private:
-  std::size_t allocated_ = 0;
-  std::size_t most_ = ~std::size_t{0} / 2;
-  int devices_ = 1;
-};
-
-/// The device of one run: tensors in stream memory, each access noted.
-struct Device {
-  Device(const TaskGraph& g, int window, std::size_t limit)
-      : graph(g), streams(g), order(g, streams, window), memory(g, order, source, limit) {}
-
-  Tensor taken(Stage stage, const Tensor& values) {
-    if (values.empty()) return {};
-    const Tensor tensor = memory.take(graph.rank_of(stage), values.bytes());
-    std::memcpy(tensor.data<std::byte>(), values.data<std::byte>(), values.bytes());
-    touch(tensor, true);
-    return tensor;
-  }
-  bool is_here(const Tensor& tensor) const {
-    return memory.device_of(tensor) == source.device_of(graph.lanes()[order.lane().value].rank);
-  }
-  /// A task reads and writes what is on its device; only copies reach over, and AR of all copies.
-  void touch(const Tensor& tensor, bool writes) {
-    const bool runs = order.current() && graph.task(*order.current()).op != Op::all_reduce;
-    EXPECT_TRUE(!runs || is_here(tensor)) << label(graph.task(*order.current()));
-    touch_anywhere(tensor, writes);
-  }
-  void touch_anywhere(const Tensor& tensor, bool writes) {
-    memory.use(tensor);
-    if (order.current()) streams.access(order.lane(), tensor.data<std::byte>(), writes);
-  }
-
-  const TaskGraph& graph;
-  RecordingStreams streams;
-  StreamOrder order;
-  HostMemory source;
-  StreamMemory memory;
-};
-
-/// A stage of the scalar chain whose tensors and tapes lie in stream memory.
-class DeviceStage : public StageModule {
- public:
-  DeviceStage(Device& device, Stage stage, StageModule& host)
-      : device_(device), stage_(stage), host_(host) {}
-
-  Tensor initial_weights() const override { return device_.taken(stage_, host_.initial_weights()); }
-  Tensor zero_gradient() const override { return device_.taken(stage_, host_.zero_gradient()); }
-
-  Tensor forward(const Tensor& weights, const Tensor& input, Pass pass, std::unique_ptr<Tape>* tape,
-                 Workspace& workspace) override {
-    device_.touch(weights, false);
-    device_.touch(input, false);
-    std::unique_ptr<Tape> inner;
-    const Tensor output =
-        host_.forward(weights, input, pass, tape == nullptr ? nullptr : &inner, workspace);
-    if (tape != nullptr) {
-      // The input is kept, as a layer keeps it, and something of the layer's own.
-      *tape = std::make_unique<DeviceTape>(std::move(inner), input, device_.taken(stage_, output));
-    }
-    return device_.taken(stage_, output);
-  }
-  Tensor backward(const Tensor& weights, const Tape& tape, const Tensor& gradient, double scale,
-                  bool wants_input, Tensor& sums, Workspace& workspace) override {
-    const auto& mine = static_cast<const DeviceTape&>(tape);
-    for (const Tensor& read : {weights, gradient, mine.input, mine.own}) device_.touch(read, false);
-    device_.touch(sums, true);
-    return device_.taken(stage_, host_.backward(weights, *mine.inner, gradient, scale, wants_input,
-                                                sums, workspace));
-  }
-  Tensor backward_input(const Tensor& weights, Tape& tape, const Tensor& gradient, double scale,
-                        bool wants_input, Workspace& workspace) override {
-    auto& mine = static_cast<DeviceTape&>(tape);
-    for (const Tensor& read : {weights, gradient, mine.input}) device_.touch(read, false);
-    device_.touch(mine.own, true);
-    return device_.taken(stage_, host_.backward_input(weights, *mine.inner, gradient, scale,
-                                                      wants_input, workspace));
-  }
-  void backward_weight(const Tape& tape, Tensor& sums, Workspace& workspace) override {
-    const auto& mine = static_cast<const DeviceTape&>(tape);
-    for (const Tensor& read : {mine.input, mine.own}) device_.touch(read, false);
-    device_.touch(sums, true);
-    host_.backward_weight(*mine.inner, sums, workspace);
-  }
-  Loss loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,
-            Workspace& workspace) override {
-    device_.touch(output, false);
-    device_.touch(target, false);
-    Tensor found;
-    const Loss loss = host_.loss(output, target, scale, &found, workspace);
-    *gradient = device_.taken(stage_, found);
-    return loss;
-  }
-  /// As a device tells it: once the host hears of the task's end.
-  void report_loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,
-                   Workspace& workspace, std::function<void(const Loss&)> report) override {
-    const Loss found = loss(output, target, scale, gradient, workspace);
-    device_.order.then([report = std::move(report), found] { report(found); });
-  }
-  Number number() const override { return host_.number(); }
-  Tensor received(Tensor tensor) override {
-    if (device_.is_here(tensor)) return tensor;
-    device_.touch_anywhere(tensor, false);
-    return device_.taken(stage_, tensor);
-  }
-  Tensor copy_of(const Tensor& weights) override {
-    device_.touch(weights, false);
-    return device_.taken(stage_, weights);
-  }
-  void all_reduce(std::span<Tensor* const> tensors, double factor) override {
-    for (const Tensor* tensor : tensors) device_.touch(*tensor, true);
-    host_.all_reduce(tensors, factor);
-  }
-  Tensor predicted(const Tensor& weights, int updates, double rate) override {
-    device_.touch(weights, false);
-    return device_.taken(stage_, host_.predicted(weights, updates, rate));
-  }
-  void update(Tensor& weights, Tensor& gradient, double rate) override {
-    device_.touch(weights, true);
-    device_.touch(gradient, true);
-    host_.update(weights, gradient, rate);
-  }
-
- private:
-  struct DeviceTape : Tape {
-    DeviceTape(std::unique_ptr<Tape> inner_tape, Tensor read, Tensor kept)
-        : inner(std::move(inner_tape)), input(std::move(read)), own(std::move(kept)) {}
-    std::size_t bytes() const override { return inner->bytes(); }
-    std::unique_ptr<Tape> inner;
-    Tensor input;
-    Tensor own;
-  };
-
-  Device& device_;
-  Stage stage_;
-  StageModule& host_;
-};
-
-class DeviceFeed : public Feed {
- public:
-  DeviceFeed(Device& device, Feed& host) : device_(device), host_(host) {}
-  Tensor input(MicroBatch i) override { return copied(host_.input(i)); }
-  Tensor target(MicroBatch i) override { return copied(host_.target(i)); }
-
- private:
-  Tensor copied(const Tensor& values) {
-    return device_.taken(device_.graph.task(*device_.order.current()).stage, values);
-  }
-  Device& device_;
-  Feed& host_;
-};
 
 struct Outcome {
   std::vector<double> final;
@@ -364,9 +196,7 @@ TEST(StreamBackend, KeepsTheOrderOfEveryLane) {
   for (const TaskGraph& graph : small_graphs()) {
     RecordingStreams streams(graph);
     StreamOrder order(graph, streams, 8);
-    class Nothing : public TaskRunner {
-      void run(const Task&, Workspace&) override {}
-    } nothing;
+    NoWork nothing;
     StreamBackend backend(graph, order, nothing);
     const Timeline timeline = run(graph, backend);
     ASSERT_EQ(streams.tasks_by_lane(), tasks_by_lane(graph)) << describe(graph);
@@ -411,9 +241,7 @@ TEST(StreamOrder, NamesTheTaskAtWhichTheDeviceFailed) {
   const TaskGraph graph = ScheduleSpec::parse("bp").make({.stages = 2, .batches = 4}).build();
   FailingStreams streams(graph);
   StreamOrder order(graph, streams);
-  class Nothing : public TaskRunner {
-    void run(const Task&, Workspace&) override {}
-  } nothing;
+  NoWork nothing;
   StreamBackend backend(graph, order, nothing);
   const Task& task = graph.task(TaskId{5});
   try {
@@ -430,9 +258,7 @@ TEST(StreamBackend, StopsWhenCancelled) {
   const TaskGraph graph = ScheduleSpec::parse("bp").make({.stages = 2}).build();
   RecordingStreams streams(graph);
   StreamOrder order(graph, streams);
-  class Nothing : public TaskRunner {
-    void run(const Task&, Workspace&) override {}
-  } nothing;
+  NoWork nothing;
   const std::atomic<bool> cancel{true};
   StreamBackend backend(graph, order, nothing, &cancel);
   EXPECT_THROW(run(graph, backend), Cancelled);
