@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #ifdef __CUDACC__
 #define UNLATCH_HOST_DEVICE __host__ __device__
@@ -24,12 +26,13 @@ struct Step {
   float momentum;     ///< b; 0: plain SGD, without a velocity
   float of_velocity;  ///< 1 - s (1 - b)
   float of_gradient;  ///< s
+  float unscale = 1;  ///< takes the loss scale off the gradient
 };
 
 /// One optimizer step on one weight; clears the gradient.
 UNLATCH_HOST_DEVICE inline void step_weight(const Step& step, float& weight, float& gradient,
                                             float* velocity) {
-  const float g = gradient + step.decay * weight;
+  const float g = step.unscale * gradient + step.decay * weight;
   gradient = 0;
   if (velocity == nullptr) {
     weight -= step.rate * g;
@@ -37,6 +40,45 @@ UNLATCH_HOST_DEVICE inline void step_weight(const Step& step, float& weight, flo
   }
   *velocity = step.momentum * *velocity + g;
   weight -= step.rate * (step.of_velocity * *velocity + step.of_gradient * g);
+}
+
+/// What the optimizer of a stage knows of its gradient where the loss is scaled.
+struct GradientCheck {
+  std::int32_t not_finite = 0;  ///< 1: the step at hand is left out
+  std::int32_t left_out = 0;    ///< steps so far
+};
+
+/// Once all weights of a stage have had their step.
+UNLATCH_HOST_DEVICE inline void end_step(GradientCheck& check) {
+  check.left_out += check.not_finite;
+  check.not_finite = 0;
+}
+
+/// Tensors [samples, channels, plane], dense.
+struct ChannelShape {
+  std::int32_t samples;
+  std::int32_t channels;
+  std::int32_t plane;
+};
+
+UNLATCH_HOST_DEVICE inline std::size_t channel_of(const ChannelShape& shape, std::size_t element) {
+  return element / static_cast<std::size_t>(shape.plane) % static_cast<std::size_t>(shape.channels);
+}
+
+/// One of `parts` shares of the sum of a channel, whose elements go to the shares in turn.
+template <class T>
+UNLATCH_HOST_DEVICE float channel_sum(const ChannelShape& shape, const T* values, int channel,
+                                      int part, int parts) {
+  float sum = 0;
+  const std::size_t plane = static_cast<std::size_t>(shape.plane);
+  const std::size_t elements = static_cast<std::size_t>(shape.samples) * plane;
+  for (std::size_t i = static_cast<std::size_t>(part); i < elements;
+       i += static_cast<std::size_t>(parts)) {
+    const std::size_t row = i / plane * static_cast<std::size_t>(shape.channels);
+    sum +=
+        static_cast<float>(values[(row + static_cast<std::size_t>(channel)) * plane + i % plane]);
+  }
+  return sum;
 }
 
 /// What one row of logits adds to the loss of its micro-batch.
@@ -48,23 +90,26 @@ struct RowLoss {
 
 /// Softmax cross entropy of a row. `gradient` may be null; it becomes `share` times the gradient.
 /// The largest logit is taken off first, so that no exponential overflows.
-UNLATCH_HOST_DEVICE inline RowLoss row_loss(const float* row, int classes, std::int32_t label,
-                                            double share, float* gradient) {
+template <class T>
+UNLATCH_HOST_DEVICE RowLoss row_loss(const T* row, int classes, std::int32_t label, double share,
+                                     std::type_identity_t<T>* gradient) {
   if (label < 0 || label >= classes) return {};
+  const auto logit = [row](int c) { return static_cast<double>(static_cast<float>(row[c])); };
   int best = 0;
   for (int c = 1; c < classes; ++c) {
-    if (row[c] > row[best]) best = c;
+    if (logit(c) > logit(best)) best = c;
   }
-  const double largest = row[best];
+  const double largest = logit(best);
   double sum = 0;
-  for (int c = 0; c < classes; ++c) sum += std::exp(row[c] - largest);
+  for (int c = 0; c < classes; ++c) sum += std::exp(logit(c) - largest);
   if (gradient != nullptr) {
     for (int c = 0; c < classes; ++c) {
-      const double probability = std::exp(row[c] - largest) / sum;
-      gradient[c] = static_cast<float>(share * (probability - (c == label ? 1 : 0)));
+      const double probability = std::exp(logit(c) - largest) / sum;
+      gradient[c] =
+          static_cast<T>(static_cast<float>(share * (probability - (c == label ? 1 : 0))));
     }
   }
-  return {std::log(sum) + largest - row[label], best == label ? 1 : 0, 1};
+  return {std::log(sum) + largest - logit(label), best == label ? 1 : 0, 1};
 }
 
 }  // namespace unlatch::exec::cuda

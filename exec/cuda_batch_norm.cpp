@@ -1,4 +1,5 @@
-// Batch normalisation by cuDNN; flat parameters gamma then beta, statistics mean then variance.
+// Batch normalisation by cuDNN; flat parameters gamma then beta, statistics mean then variance,
+// all float32 whatever the precision of the tensors.
 #include <utility>
 
 #include "exec/cuda_op.h"
@@ -21,12 +22,12 @@ class BatchNorm : public Op {
     const Tensor result = device.take(output().bytes());
     float* saved = device.write(batch);
     float* running = flat.statistics;
-    check(cudnnBatchNormalizationForwardTraining(
-              device.dnn(), mode, &one, &zero, x_.get(), device.read(input.tensor), x_.get(),
-              device.write(result), vector_.get(), flat.weights, flat.weights + channels_,
-              layer_.momentum, running, running == nullptr ? nullptr : running + channels_,
-              layer_.epsilon, saved, saved + channels_),
-          "cudnnBatchNormalizationForwardTraining");
+    device.call("cudnnBatchNormalizationForwardTraining", cudnnBatchNormalizationForwardTraining,
+                device.dnn(), mode, &one, &zero, x_.get(), device.read<void>(input.tensor),
+                x_.get(), device.write<void>(result), vector_.get(), flat.weights,
+                flat.weights + channels_, layer_.momentum, running,
+                running == nullptr ? nullptr : running + channels_, layer_.epsilon, saved,
+                saved + channels_);
     if (kept != nullptr) kept->tensors = {std::move(input.tensor), batch};
     return {result, true};
   }
@@ -37,19 +38,18 @@ class BatchNorm : public Op {
     const Tensor result = device.take(output().bytes());
     const Tensor sums = device.take(2 * vector_bytes());
     const float* saved = device.read(kept.tensors[1]);
-    check(cudnnBatchNormalizationBackward(
-              device.dnn(), mode, &one, &zero, &one, &zero, x_.get(), device.read(kept.tensors[0]),
-              x_.get(), device.read(gradient.tensor), x_.get(), device.write(result), vector_.get(),
-              flat.weights, device.write(sums), device.write(sums) + channels_, layer_.epsilon,
-              saved, saved + channels_),
-          "cudnnBatchNormalizationBackward");
+    device.call("cudnnBatchNormalizationBackward", cudnnBatchNormalizationBackward, device.dnn(),
+                mode, &one, &zero, &one, &zero, x_.get(), device.read<void>(kept.tensors[0]),
+                x_.get(), device.read<void>(gradient.tensor), x_.get(), device.write<void>(result),
+                vector_.get(), flat.weights, device.write(sums), device.write(sums) + channels_,
+                layer_.epsilon, saved, saved + channels_);
     kept.tensors = {sums};
     return wants_input ? Flow{result, true} : Flow{};
   }
 
   void backward_weight(const Flat& flat, const Kept& kept, Device& device) const override {
-    launch_add(device.stream(), device.read(kept.tensors[0]), flat.gradient,
-               2 * static_cast<std::size_t>(channels_));
+    device.launch(launch_add, Precision::fp32, device.read(kept.tensors[0]), flat.gradient,
+                  2 * static_cast<std::size_t>(channels_));
   }
 
  private:

@@ -1,6 +1,6 @@
 // Convolution by cuDNN; flat weights [out, in, kh, kw], then the bias. The algorithms are the
 // fastest by cuDNN's own judgement among those that give the same bits every time and whose
-// workspace is within the limit.
+// workspace is within the limit. Sums are float32 whatever the precision.
 #include <utility>
 #include <vector>
 
@@ -15,8 +15,8 @@ template <class Found>
 const Found& choice(const std::vector<Found>& found, const DeviceOptions& options,
                     const char* what) {
   for (const Found& one_of : found) {
-    const bool exact =
-        options.tf32 || one_of.mathType == CUDNN_FMA_MATH || one_of.mathType == CUDNN_DEFAULT_MATH;
+    const bool exact = options.tf32 || options.precision != Precision::fp32 ||
+                       one_of.mathType == CUDNN_FMA_MATH || one_of.mathType == CUDNN_DEFAULT_MATH;
     if (one_of.status == CUDNN_STATUS_SUCCESS && exact &&
         one_of.determinism == CUDNN_DETERMINISTIC && one_of.memory <= options.most_workspace) {
       return one_of;
@@ -40,10 +40,9 @@ class Convolution : public Op {
       : Op(output), layer_(layer), input_(input), weights_(count(layer, input)) {
     describe(x_, input);
     describe(y_, output);
-    describe_channels(bias_, layer.out_channels);
-    check(cudnnSetFilter4dDescriptor(filter_.get(), CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW,
-                                     layer.out_channels, input.shape.channels, layer.kernel,
-                                     layer.kernel),
+    check(cudnnSetFilter4dDescriptor(filter_.get(), cudnn_type(input.precision()),
+                                     CUDNN_TENSOR_NCHW, layer.out_channels, input.shape.channels,
+                                     layer.kernel, layer.kernel),
           "cudnnSetFilter4dDescriptor");
     check(cudnnSetConvolution2dDescriptor(convolution_.get(), layer.padding, layer.padding,
                                           layer.stride, layer.stride, 1, 1, CUDNN_CROSS_CORRELATION,
@@ -53,17 +52,16 @@ class Convolution : public Op {
   }
 
   Flow forward(const Flat& flat, Flow input, Kept* kept, Device& device) const override {
+    const LayerWeights weights(device, flat.weights, weights_);
     const Tensor result = device.take(output().bytes());
     const Tensor space = device.take(algorithms_.forward.memory);
-    check(cudnnConvolutionForward(
-              device.dnn(), &one, x_.get(), device.read(input.tensor), filter_.get(), flat.weights,
-              convolution_.get(), algorithms_.forward.algo, device.write<void>(space),
-              algorithms_.forward.memory, &zero, y_.get(), device.write(result)),
-          "cudnnConvolutionForward");
+    device.call("cudnnConvolutionForward", cudnnConvolutionForward, device.dnn(), &one, x_.get(),
+                device.read<void>(input.tensor), filter_.get(), weights.get(), convolution_.get(),
+                algorithms_.forward.algo, device.write<void>(space), algorithms_.forward.memory,
+                &zero, y_.get(), device.write<void>(result));
     if (layer_.bias) {
-      check(cudnnAddTensor(device.dnn(), &one, bias_.get(), flat.weights + weights_, &one, y_.get(),
-                           device.write(result)),
-            "cudnnAddTensor");
+      device.launch(launch_add_bias, output().precision(), flat.weights + weights_,
+                    device.write<void>(result), output().channels());
     }
     if (kept != nullptr) kept->tensors = {std::move(input.tensor)};
     return {result, true};
@@ -74,42 +72,50 @@ class Convolution : public Op {
                       Device& device) const override {
     kept.tensors.push_back(gradient.tensor);
     if (!wants_input) return {};
+    const LayerWeights weights(device, flat.weights, weights_);
     const Tensor result = device.take(input_.bytes());
     const Tensor space = device.take(algorithms_.data.memory);
-    check(cudnnConvolutionBackwardData(device.dnn(), &one, filter_.get(), flat.weights, y_.get(),
-                                       device.read(gradient.tensor), convolution_.get(),
-                                       algorithms_.data.algo, device.write<void>(space),
-                                       algorithms_.data.memory, &zero, x_.get(),
-                                       device.write(result)),
-          "cudnnConvolutionBackwardData");
+    device.call("cudnnConvolutionBackwardData", cudnnConvolutionBackwardData, device.dnn(), &one,
+                filter_.get(), weights.get(), y_.get(), device.read<void>(gradient.tensor),
+                convolution_.get(), algorithms_.data.algo, device.write<void>(space),
+                algorithms_.data.memory, &zero, x_.get(), device.write<void>(result));
     return {result, true};
   }
 
+  /// cuDNN gives the filter's gradient in the precision of the run; in float32 it adds it itself.
   void backward_weight(const Flat& flat, const Kept& kept, Device& device) const override {
+    const Precision precision = output().precision();
+    const bool adds = precision == Precision::fp32;
     const Tensor space = device.take(algorithms_.filter.memory);
-    check(cudnnConvolutionBackwardFilter(device.dnn(), &one, x_.get(), device.read(kept.tensors[0]),
-                                         y_.get(), device.read(kept.tensors[1]), convolution_.get(),
-                                         algorithms_.filter.algo, device.write<void>(space),
-                                         algorithms_.filter.memory, &one, filter_.get(),
-                                         flat.gradient),
-          "cudnnConvolutionBackwardFilter");
+    const Tensor part = adds ? Tensor{} : device.take(weights_ * bytes_of(precision));
+    device.call("cudnnConvolutionBackwardFilter", cudnnConvolutionBackwardFilter, device.dnn(),
+                &one, x_.get(), device.read<void>(kept.tensors[0]), y_.get(),
+                device.read<void>(kept.tensors[1]), convolution_.get(), algorithms_.filter.algo,
+                device.write<void>(space), algorithms_.filter.memory, adds ? &one : &zero,
+                filter_.get(), adds ? flat.gradient : device.write<void>(part));
+    if (!adds) {
+      device.launch(launch_accumulate, precision, device.read<void>(part), flat.gradient, weights_);
+    }
     if (!layer_.bias) return;
-    check(cudnnConvolutionBackwardBias(device.dnn(), &one, y_.get(), device.read(kept.tensors[1]),
-                                       &one, bias_.get(), flat.gradient + weights_),
-          "cudnnConvolutionBackwardBias");
+    device.launch(launch_add_channel_sums, precision, device.read<void>(kept.tensors[1]),
+                  flat.gradient + weights_, output().channels());
   }
 
  private:
-  static std::ptrdiff_t count(const models::Convolution& layer, const Place& input) {
-    return std::ptrdiff_t{layer.out_channels} * input.shape.channels * layer.kernel * layer.kernel;
+  static std::size_t count(const models::Convolution& layer, const Place& input) {
+    return std::size_t{1} * layer.out_channels * input.shape.channels * layer.kernel * layer.kernel;
+  }
+  /// float32 may be multiplied in a shorter format only where that was asked for; what is shorter
+  /// itself goes to the tensor cores.
+  cudnnMathType_t math() const {
+    if (input_.precision() != Precision::fp32) return CUDNN_TENSOR_OP_MATH;
+    return input_.device->options().tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
   }
 
   void choose_algorithms() {
     const DeviceOptions& options = input_.device->options();
     cudnnHandle_t dnn = input_.device->any_dnn();
-    check(cudnnSetConvolutionMathType(convolution_.get(),
-                                      options.tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH),
-          "cudnnSetConvolutionMathType");
+    check(cudnnSetConvolutionMathType(convolution_.get(), math()), "cudnnSetConvolutionMathType");
     int n = 0;
     std::vector<cudnnConvolutionFwdAlgoPerf_t> forward(CUDNN_CONVOLUTION_FWD_ALGO_COUNT);
     check(cudnnGetConvolutionForwardAlgorithm_v7(dnn, x_.get(), filter_.get(), convolution_.get(),
@@ -136,8 +142,8 @@ class Convolution : public Op {
 
   models::Convolution layer_;
   Place input_;
-  std::ptrdiff_t weights_;
-  TensorDescriptor x_, y_, bias_;
+  std::size_t weights_;
+  TensorDescriptor x_, y_;
   FilterDescriptor filter_;
   ConvolutionDescriptor convolution_;
   Algorithms algorithms_ = {};

@@ -1,12 +1,10 @@
-// Device: the streams, marks, library handles and memory of the GPUs of one run.
+// Device: the lanes, library handles and memory of the GPUs of one run.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <vector>
 
-#include "exec/cuda_check.h"
-#include "exec/cuda_kernels.h"
+#include "exec/cuda_streams.h"
 #include "exec/stream_memory.h"
 
 namespace unlatch::exec::cuda {
@@ -15,13 +13,14 @@ struct DeviceOptions {
   std::vector<int> numbers = {0};  ///< one a rank, or one for all; as CUDA counts them
   std::size_t memory_limit = 0;    ///< bytes a rank; 0: what the device has
   std::size_t most_workspace = std::size_t{256} << 20;  ///< of one convolution
-  bool tf32 = false;  ///< products of float32 in the shorter format
-  int window = StreamOrder::usual_window;
+  Precision precision = Precision::fp32;
+  bool tf32 = false;    ///< products of float32 in the shorter format
+  bool graphs = false;  ///< tasks that come again are launched as one CUDA graph
 };
 
-/// All lanes of a graph as streams of the GPU of their rank. For one host thread. Every call but
-/// those of Streams and DeviceMemory is about the lane of the task at hand.
-class Device : public Streams, public DeviceMemory {
+/// All lanes of a graph as streams of the GPU of their rank. For one host thread. Every call is
+/// about the lane of the task at hand, where nothing else is said.
+class Device : private DeviceMemory {
  public:
   /// Throws RunError when the device cannot be used.
   Device(const TaskGraph& graph, const DeviceOptions& options);
@@ -29,19 +28,26 @@ class Device : public Streams, public DeviceMemory {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  void record(int mark, LaneId lane) override;
-  void wait(LaneId lane, int mark) override;
-  nanoseconds reached(int mark) override;
-  std::byte* allocate(Rank rank, std::size_t bytes) override;
-  void release(Rank rank, std::byte* memory) noexcept override;
-  int device_of(Rank rank) const override;
-
   const DeviceOptions& options() const { return options_; }
   StreamOrder& order() { return order_; }
+  /// Null without graphs.
+  const StreamReplay* replay() const { return replay_.get(); }
 
-  StreamHandle stream() { return lanes_[order_.lane().value].stream; }
-  cudnnHandle_t dnn() { return lanes_[order_.lane().value].dnn; }
-  cublasHandle_t blas() { return lanes_[order_.lane().value].blas; }
+  /// The only ways to put work on the lane: a call of a CUDA library, which is checked, and the
+  /// launch of an own kernel, which gets the stream before its arguments. A piece that comes again
+  /// is known by the arguments, so that nothing else may tell one call from another.
+  template <class F, class... A>
+  void call(const char* name, F* function, A... arguments) {
+    put([=] { check(function(arguments...), name); }, function, arguments...);
+  }
+  template <class F, class... A>
+  void launch(F* kernel, A... arguments) {
+    put([=, on = stream()] { kernel(on, arguments...); }, kernel, stream(), arguments...);
+  }
+
+  StreamHandle stream() const { return streams_.stream(order_.lane()); }
+  cudnnHandle_t dnn() const { return handles_[order_.lane().value].dnn; }
+  cublasHandle_t blas() const { return handles_[order_.lane().value].blas; }
   /// For what is asked before the run; never to launch anything.
   cudnnHandle_t any_dnn() const { return any_dnn_; }
 
@@ -49,6 +55,7 @@ class Device : public Streams, public DeviceMemory {
   Tensor take(std::size_t bytes);
   /// A copy in that memory, from whichever device.
   Tensor copy_of(const Tensor& tensor);
+  void copy_into(const Tensor& to, const Tensor& from);
   /// The tensor where the task at hand can read it: itself, or a copy from another device.
   Tensor brought(Tensor tensor);
   /// The only ways to a tensor's memory while a run goes on: they tell the pool who uses it.
@@ -63,43 +70,50 @@ class Device : public Streams, public DeviceMemory {
     return tensor.data<T>();
   }
 
+  /// Waits for all that was put on any lane.
+  void finish();
   /// Whatever happened: nothing is on its way any more.
-  void wait_until_idle() noexcept;
+  void wait_until_idle() noexcept { streams_.wait_until_idle(); }
   /// Before the run, or after: copies that wait.
   Tensor upload(Rank rank, std::span<const float> values);
   std::vector<float> download(const Tensor& tensor) const;
 
  private:
-  /// A moment on one device that times are counted from.
-  struct Base {
-    cudaEvent_t event = nullptr;
-    nanoseconds time{0};
-  };
-  struct Lane {
-    int device = 0;
-    StreamHandle stream = nullptr;
-    cudnnHandle_t dnn = nullptr;  ///< of lanes that compute; bound to the stream
+  /// Of a lane that computes; bound to its stream.
+  struct Handles {
+    cudnnHandle_t dnn = nullptr;
     cublasHandle_t blas = nullptr;
+    void* blas_workspace = nullptr;
   };
+
+  template <class F, class... A>
+  void put(F work, A... what) {
+    if (!replay_) return work();
+    const int device = streams_.device(order_.lane());
+    replay_->add(StreamReplay::words_of(what...), [this, device, work] {
+      streams_.select(device);
+      work();
+    });
+  }
+
   Rank rank_at_hand() const;
-  void make_lanes();
-  void enable_peers() const;
-  /// Makes it the device of the calls that follow.
-  void select(int device);
-  void start_clocks();
-  void name_range(bool starts);
-  /// The mark's event on the device where it was set last.
-  cudaEvent_t& event(int mark);
+  std::vector<int> device_of_each_lane() const;
+  void enable_peers();
+  Handles handles_on(StreamHandle stream) const;
+
+  std::byte* allocate(Rank rank, std::size_t bytes) override;
+  void release(Rank rank, std::byte* memory) noexcept override;
+  int device_of(Rank rank) const override;
 
   const TaskGraph& graph_;
   DeviceOptions options_;
-  std::vector<Lane> lanes_;
-  cudnnHandle_t any_dnn_ = nullptr;
-  int selected_ = -1;
-  std::map<int, std::vector<cudaEvent_t>> events_;  ///< by device and mark; null until it is used
-  std::vector<int> device_of_mark_;
-  std::map<int, Base> bases_;  ///< by device; empty before the run
+  int piece_tasks_;  ///< tasks of one CUDA graph
+  int window_;
+  CudaStreams streams_;
+  std::unique_ptr<StreamReplay> replay_;
   StreamOrder order_;
+  std::vector<Handles> handles_;  ///< by lane
+  cudnnHandle_t any_dnn_ = nullptr;
   StreamMemory memory_;
 };
 

@@ -1,6 +1,5 @@
 #include "exec/cuda_feed.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace unlatch::exec::cuda {
@@ -9,35 +8,34 @@ CudaFeed::~CudaFeed() {
   for (const Staged& staged : staged_) cudaFreeHost(staged.memory);
 }
 
-Tensor CudaFeed::copied(const Tensor& values) {
-  Staged staged = staging(values.bytes());
-  std::memcpy(staged.memory, values.data<std::byte>(), values.bytes());
-  Tensor tensor = device_.take(values.bytes());
-  check(cudaMemcpyAsync(device_.write<std::byte>(tensor), staged.memory, values.bytes(),
-                        cudaMemcpyHostToDevice, device_.stream()),
-        "cudaMemcpyAsync");
-  staged.task = *device_.order().current();
-  staged_.push_back(staged);
-  return tensor;
+Tensor CudaFeed::input(MicroBatch i) {
+  const Tensor floats = copied(host_.input(i));
+  const Precision precision = device_.options().precision;
+  if (precision == Precision::fp32) return floats;
+  const std::size_t n = floats.bytes() / sizeof(float);
+  Tensor result = device_.take(n * bytes_of(precision));
+  device_.launch(launch_convert, precision, device_.read(floats), device_.write<void>(result), n);
+  return result;
 }
 
-CudaFeed::Staged CudaFeed::staging(std::size_t bytes) {
-  const auto fits = [&](const Staged& staged) {
-    return staged.bytes >= bytes && device_.order().is_over(staged.task);
-  };
-  auto found = std::ranges::find_if(staged_, fits);
-  if (found == staged_.end() && staged_.size() >= most_staged) {
-    device_.order().wait_until_over(staged_.front().task);
-    found = std::ranges::find_if(staged_, fits);
+Tensor CudaFeed::copied(const Tensor& values) {
+  Staged& staged = staged_[next_];
+  next_ = (next_ + 1) % staged_.size();
+  if (staged.task.value >= 0 && staged.task != device_.order().current()) {
+    device_.order().wait_until_over(staged.task);
   }
-  if (found != staged_.end()) {
-    const Staged staged = *found;
-    staged_.erase(found);
-    return staged;
+  if (staged.bytes < values.bytes()) {
+    cudaFreeHost(staged.memory);
+    staged = {};
+    check(cudaMallocHost(&staged.memory, values.bytes()), "cudaMallocHost");
+    staged.bytes = values.bytes();
   }
-  Staged fresh{{}, nullptr, bytes};
-  check(cudaMallocHost(&fresh.memory, bytes), "cudaMallocHost");
-  return fresh;
+  std::memcpy(staged.memory, values.data<std::byte>(), values.bytes());
+  staged.task = *device_.order().current();
+  Tensor tensor = device_.take(values.bytes());
+  device_.call("cudaMemcpyAsync", cudaMemcpyAsync, device_.write<void>(tensor), staged.memory,
+               values.bytes(), cudaMemcpyHostToDevice, device_.stream());
+  return tensor;
 }
 
 }  // namespace unlatch::exec::cuda

@@ -1,3 +1,6 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 #include "exec/cuda_kernels.h"
 
 namespace unlatch::exec::cuda {
@@ -27,73 +30,94 @@ void launch(StreamHandle stream, std::size_t n, F f) {
   each<<<blocks_for(n), block, 0, stream>>>(n, f);
 }
 
+/// Calls f with a number of the type that the precision stands for.
+template <class F>
+void with_type(Precision precision, F f) {
+  switch (precision) {
+    case Precision::fp32:
+      return f(float{});
+    case Precision::bf16:
+      return f(__nv_bfloat16{});
+    case Precision::fp16:
+      return f(__half{});
+  }
+}
+
+template <class T>
+__device__ float wide(T x) {
+  return static_cast<float>(x);
+}
+
+template <class T>
 struct Relu {
-  const float* x;
-  float* y;
-  __device__ void operator()(std::size_t i) const { y[i] = relu(x[i]); }
+  const T* x;
+  T* y;
+  __device__ void operator()(std::size_t i) const { y[i] = T(relu(wide(x[i]))); }
 };
 
+template <class T>
 struct ReluGradient {
-  const float* y;
-  const float* g;
-  float* out;
-  __device__ void operator()(std::size_t i) const { out[i] = relu_gradient(y[i], g[i]); }
+  const T* y;
+  const T* g;
+  T* out;
+  __device__ void operator()(std::size_t i) const {
+    out[i] = T(relu_gradient(wide(y[i]), wide(g[i])));
+  }
 };
 
+template <class T, class Sum>
 struct Add {
-  const float* x;
-  float* y;
-  __device__ void operator()(std::size_t i) const { y[i] += x[i]; }
+  const T* x;
+  Sum* y;
+  __device__ void operator()(std::size_t i) const { y[i] = Sum(wide(y[i]) + wide(x[i])); }
 };
 
+template <class T>
 struct Scale {
   float factor;
+  const T* x;
+  T* y;
+  __device__ void operator()(std::size_t i) const { y[i] = T(factor * wide(x[i])); }
+};
+
+template <class T>
+struct Convert {
   const float* x;
-  float* y;
-  __device__ void operator()(std::size_t i) const { y[i] = factor * x[i]; }
+  T* y;
+  __device__ void operator()(std::size_t i) const { y[i] = T(x[i]); }
 };
 
-struct FillRows {
+template <class T>
+struct AddBias {
   const float* bias;
-  float* y;
-  std::size_t columns;
-  __device__ void operator()(std::size_t i) const { y[i] = bias[i % columns]; }
-};
-
-struct AddColumns {
-  const float* g;
-  float* sums;
-  std::size_t rows, columns;
-  __device__ void operator()(std::size_t c) const {
-    float sum = sums[c];
-    for (std::size_t r = 0; r < rows; ++r) sum += g[r * columns + c];
-    sums[c] = sum;
-  }
-};
-
-struct Optimize {
-  Step step;
-  float* weights;
-  float* gradient;
-  float* velocity;
+  T* y;
+  ChannelShape shape;
   __device__ void operator()(std::size_t i) const {
-    step_weight(step, weights[i], gradient[i], velocity == nullptr ? nullptr : velocity + i);
+    y[i] = T(wide(y[i]) + bias[channel_of(shape, i)]);
   }
 };
 
-struct Coast {
-  float factor;
-  const float* velocity;
-  float* weights;
-  __device__ void operator()(std::size_t i) const { weights[i] -= factor * velocity[i]; }
-};
+/// A block a channel: each thread its share, then pairs of shares until one is left.
+template <class T>
+__global__ void add_channel_sums(const T* g, float* sums, ChannelShape shape) {
+  __shared__ float shares[block];
+  const int channel = static_cast<int>(blockIdx.x);
+  const int thread = static_cast<int>(threadIdx.x);
+  shares[thread] = channel_sum(shape, g, channel, thread, block);
+  for (int half = block / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (thread < half) shares[thread] += shares[thread + half];
+  }
+  if (thread == 0) sums[channel] += shares[0];
+}
 
+template <class T>
 struct CrossEntropy {
-  const float* logits;
+  const T* logits;
   const std::int32_t* labels;
   int classes;
   double share;
-  float* gradient;
+  T* gradient;
   RowLoss* of_rows;
   __device__ void operator()(std::size_t r) const {
     const std::size_t at = r * classes;
@@ -118,51 +142,126 @@ struct SumRows {
   }
 };
 
+/// Whoever finds one writes the same.
+struct LookForNotFinite {
+  const float* gradient;
+  GradientCheck* check;
+  __device__ void operator()(std::size_t i) const {
+    if (!isfinite(gradient[i])) check->not_finite = 1;
+  }
+};
+
+struct EndStep {
+  GradientCheck* check;
+  __device__ void operator()(std::size_t) const { end_step(*check); }
+};
+
+struct Optimize {
+  Step step;
+  float* weights;
+  float* gradient;
+  float* velocity;
+  const GradientCheck* check;
+  __device__ void operator()(std::size_t i) const {
+    if (check != nullptr && check->not_finite != 0) {
+      gradient[i] = 0;
+    } else {
+      step_weight(step, weights[i], gradient[i], velocity == nullptr ? nullptr : velocity + i);
+    }
+  }
+};
+
+struct Coast {
+  float factor;
+  const float* velocity;
+  float* weights;
+  __device__ void operator()(std::size_t i) const { weights[i] -= factor * velocity[i]; }
+};
+
+template <class T>
+const T* as(const void* tensor, T) {
+  return static_cast<const T*>(tensor);
+}
+template <class T>
+T* as(void* tensor, T) {
+  return static_cast<T*>(tensor);
+}
+
 }  // namespace
 
-void launch_relu(StreamHandle stream, const float* x, float* y, std::size_t n) {
-  launch(stream, n, Relu{x, y});
+void launch_relu(StreamHandle stream, Precision precision, const void* x, void* y, std::size_t n) {
+  with_type(precision, [=](auto t) { launch(stream, n, Relu<decltype(t)>{as(x, t), as(y, t)}); });
 }
 
-void launch_relu_gradient(StreamHandle stream, const float* y, const float* g, float* out,
-                          std::size_t n) {
-  launch(stream, n, ReluGradient{y, g, out});
+void launch_relu_gradient(StreamHandle stream, Precision precision, const void* y, const void* g,
+                          void* out, std::size_t n) {
+  with_type(precision, [=](auto t) {
+    launch(stream, n, ReluGradient<decltype(t)>{as(y, t), as(g, t), as(out, t)});
+  });
 }
 
-void launch_add(StreamHandle stream, const float* x, float* y, std::size_t n) {
-  launch(stream, n, Add{x, y});
+void launch_add(StreamHandle stream, Precision precision, const void* x, void* y, std::size_t n) {
+  with_type(precision, [=](auto t) {
+    launch(stream, n, Add<decltype(t), decltype(t)>{as(x, t), as(y, t)});
+  });
 }
 
-void launch_scale(StreamHandle stream, float factor, const float* x, float* y, std::size_t n) {
-  launch(stream, n, Scale{factor, x, y});
+void launch_accumulate(StreamHandle stream, Precision precision, const void* x, float* y,
+                       std::size_t n) {
+  with_type(precision, [=](auto t) { launch(stream, n, Add<decltype(t), float>{as(x, t), y}); });
 }
 
-void launch_fill_rows(StreamHandle stream, const float* bias, float* y, std::size_t rows,
-                      std::size_t columns) {
-  launch(stream, rows * columns, FillRows{bias, y, columns});
+void launch_scale(StreamHandle stream, Precision precision, float factor, const void* x, void* y,
+                  std::size_t n) {
+  with_type(precision, [=](auto t) {
+    launch(stream, n, Scale<decltype(t)>{factor, as(x, t), as(y, t)});
+  });
 }
 
-void launch_add_columns(StreamHandle stream, const float* g, float* sums, std::size_t rows,
-                        std::size_t columns) {
-  launch(stream, columns, AddColumns{g, sums, rows, columns});
+void launch_convert(StreamHandle stream, Precision precision, const float* x, void* y,
+                    std::size_t n) {
+  with_type(precision, [=](auto t) { launch(stream, n, Convert<decltype(t)>{x, as(y, t)}); });
 }
 
-void launch_optimizer(StreamHandle stream, const Step& step, float* weights, float* gradient,
-                      float* velocity, std::size_t n) {
-  launch(stream, n, Optimize{step, weights, gradient, velocity});
+void launch_add_bias(StreamHandle stream, Precision precision, const float* bias, void* y,
+                     ChannelShape shape) {
+  const std::size_t n = static_cast<std::size_t>(shape.samples) *
+                        static_cast<std::size_t>(shape.channels) *
+                        static_cast<std::size_t>(shape.plane);
+  with_type(precision, [=](auto t) {
+    launch(stream, n, AddBias<decltype(t)>{bias, as(y, t), shape});
+  });
+}
+
+void launch_add_channel_sums(StreamHandle stream, Precision precision, const void* g, float* sums,
+                             ChannelShape shape) {
+  with_type(precision, [=](auto t) {
+    add_channel_sums<<<static_cast<unsigned>(shape.channels), block, 0, stream>>>(as(g, t), sums,
+                                                                                  shape);
+  });
+}
+
+void launch_cross_entropy(StreamHandle stream, Precision precision, const void* logits,
+                          const std::int32_t* labels, int rows, int classes, double share,
+                          void* gradient, RowLoss* of_rows, RowLoss* total) {
+  with_type(precision, [=](auto t) {
+    launch(
+        stream, static_cast<std::size_t>(rows),
+        CrossEntropy<decltype(t)>{as(logits, t), labels, classes, share, as(gradient, t), of_rows});
+  });
+  launch(stream, 1, SumRows{of_rows, rows, total});
+}
+
+void launch_optimizer(StreamHandle stream, Step step, float* weights, float* gradient,
+                      float* velocity, std::size_t n, GradientCheck* check) {
+  if (check != nullptr) launch(stream, n, LookForNotFinite{gradient, check});
+  launch(stream, n, Optimize{step, weights, gradient, velocity, check});
+  if (check != nullptr) launch(stream, 1, EndStep{check});
 }
 
 void launch_coast(StreamHandle stream, float factor, const float* velocity, float* weights,
                   std::size_t n) {
   launch(stream, n, Coast{factor, velocity, weights});
-}
-
-void launch_cross_entropy(StreamHandle stream, const float* logits, const std::int32_t* labels,
-                          int rows, int classes, double share, float* gradient, RowLoss* of_rows,
-                          RowLoss* total) {
-  launch(stream, static_cast<std::size_t>(rows),
-         CrossEntropy{logits, labels, classes, share, gradient, of_rows});
-  launch(stream, 1, SumRows{of_rows, rows, total});
 }
 
 }  // namespace unlatch::exec::cuda

@@ -1,5 +1,5 @@
 // The entry of the CUDA library, and a run put together.
-#include <cstdlib>
+#include <algorithm>
 
 #include "exec/cuda_feed.h"
 #include "exec/cuda_stage.h"
@@ -40,15 +40,19 @@ class CudaRun : public DeviceRun {
           std::span<const models::StageRange> ranges, const DeviceSettings& settings, Feed& feed)
       : device_(graph, {.numbers = settings.devices,
                         .memory_limit = settings.memory_limit,
-                        .tf32 = settings.tf32}),
-        feed_(device_, feed),
+                        .precision = settings.precision,
+                        .tf32 = settings.tf32,
+                        .graphs = settings.graphs}),
+        slots_(device_.order()),
+        feed_(device_, feed, staged_at_once(graph, settings.graphs)),
         a_copy_(ranges.size()) {
     for (int copy = 0; copy < graph.shape().copies; ++copy) {
       std::vector<Rank> ranks;
       for (std::size_t k = 0; k < ranges.size(); ++k) {
         ranks.push_back(graph.rank_of(Stage{static_cast<int>(stages_.size() + k)}));
       }
-      for (auto& stage : make_cuda_stages(model, ranges, settings.run, device_, ranks, slots_)) {
+      for (auto& stage : make_cuda_stages(model, ranges, settings.run, settings.loss_scale, device_,
+                                          ranks, slots_)) {
         stages_.push_back(std::move(stage));
       }
     }
@@ -73,8 +77,42 @@ class CudaRun : public DeviceRun {
     }
     return all;
   }
+  std::vector<std::string> remarks() override {
+    std::vector<std::string> remarks;
+    if (const StreamReplay* replay = device_.replay()) {
+      const auto& [put, captured, launched] = replay->counts();
+      remarks.push_back(
+          fmt::format("CUDA graphs: {} captured, {} launched again, {} pieces put "
+                      "on the streams one by one",
+                      captured, launched, put));
+    }
+    for (std::size_t k = 0; k < stages_.size(); ++k) {
+      const int left_out = stages_[k]->updates_left_out();
+      if (left_out == 0) continue;
+      remarks.push_back(
+          fmt::format("stage {}: {} update{} left out, the scaled gradient was not "
+                      "finite; lower --loss-scale",
+                      k, left_out, left_out == 1 ? "" : "s"));
+    }
+    return remarks;
+  }
 
  private:
+  /// With graphs as many as two pieces copy, so that a piece finds its data at the addresses of the
+  /// one before the last.
+  static std::size_t staged_at_once(const TaskGraph& graph, bool graphs) {
+    if (!graphs) return 64;
+    std::size_t copies = 0;
+    const int first = graph.size() / 4;
+    for (int i = first; i < std::min(first + tasks_that_repeat(graph), graph.size()); ++i) {
+      const Task& task = graph.task(TaskId{i});
+      if (task.op != unlatch::Op::forward) continue;
+      copies += graph.shape().is_first(task.stage) ? 1 : 0;
+      copies += graph.shape().is_last(task.stage) ? 1 : 0;
+    }
+    return 2 * std::max<std::size_t>(copies, 1);
+  }
+
   Device device_;
   LossSlots slots_;
   CudaFeed feed_;
@@ -129,8 +167,6 @@ class CudaLibrary : public DeviceLibrary {
 
 extern "C" __attribute__((visibility("default"))) const unlatch::exec::DeviceLibrary*
 unlatch_device_library() {
-  // A workspace of fixed size for each handle: cuBLAS then gives the same bits every time.
-  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   static const unlatch::exec::cuda::CudaLibrary library;
   return &library;
 }

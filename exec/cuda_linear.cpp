@@ -6,21 +6,43 @@
 namespace unlatch::exec::cuda {
 namespace {
 
-/// C = beta * C + op(A) op(B), row-major; op(A) is [m, k], op(B) is [k, n].
+/// C = op(A) op(B), or added to C; row-major, op(A) is [m, k], op(B) is [k, n].
 struct Product {
   bool a_transposed;
   bool b_transposed;
   int m, n, k;
-  float beta;
+  bool adds = false;
 };
+
+cudaDataType_t cublas_type(Precision precision) {
+  if (precision == Precision::bf16) return CUDA_R_16BF;
+  return precision == Precision::fp16 ? CUDA_R_16F : CUDA_R_32F;
+}
+
+struct Matrix {
+  const void* data;
+  cudaDataType_t type;
+  int stride;  ///< between columns, as cuBLAS sees it
+};
+
+/// C = op(A) op(B) + beta C with sums in float32; the name in C++ stands for two functions.
+cublasStatus_t gemm_ex(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m,
+                       int n, int k, Matrix a, Matrix b, const float* beta, void* c,
+                       cudaDataType_t type_of_c) {
+  return cublasGemmEx(handle, op_a, op_b, m, n, k, &one, a.data, a.type, a.stride, b.data, b.type,
+                      b.stride, beta, c, type_of_c, m, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+}
 
 /// cuBLAS is column-major: what it sees of a row-major matrix is the transpose, so the factors
 /// change places.
-void multiply(Device& device, const Product& p, const float* a, const float* b, float* c) {
-  check(cublasSgemm(device.blas(), p.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
-                    p.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, p.n, p.m, p.k, &one, b,
-                    p.b_transposed ? p.k : p.n, a, p.a_transposed ? p.m : p.k, &p.beta, c, p.n),
-        "cublasSgemm");
+void multiply(Device& device, const Product& p, const void* a, const void* b, void* c,
+              Precision of_c) {
+  const cudaDataType_t type = cublas_type(device.options().precision);
+  device.call("cublasGemmEx", gemm_ex, device.blas(), p.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+              p.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, p.n, p.m, p.k,
+              Matrix{b, type, p.b_transposed ? p.k : p.n},
+              Matrix{a, type, p.a_transposed ? p.m : p.k}, p.adds ? &one : &zero, c,
+              cublas_type(of_c));
 }
 
 class Linear : public Op {
@@ -33,19 +55,16 @@ class Linear : public Op {
         bias_(layer.bias) {}
 
   Flow forward(const Flat& flat, Flow input, Kept* kept, Device& device) const override {
+    const LayerWeights layer_weights(device, flat.weights, weights());
     const Tensor result = device.take(output().bytes());
-    if (bias_) {
-      launch_fill_rows(device.stream(), flat.weights + weights(), device.write(result),
-                       static_cast<std::size_t>(samples_), static_cast<std::size_t>(out_));
-    }
     multiply(device,
-             {.a_transposed = false,
-              .b_transposed = true,
-              .m = samples_,
-              .n = out_,
-              .k = in_,
-              .beta = bias_ ? 1.0F : 0.0F},
-             device.read(input.tensor), flat.weights, device.write(result));
+             {.a_transposed = false, .b_transposed = true, .m = samples_, .n = out_, .k = in_},
+             device.read<void>(input.tensor), layer_weights.get(), device.write<void>(result),
+             output().precision());
+    if (bias_) {
+      device.launch(launch_add_bias, output().precision(), flat.weights + weights(),
+                    device.write<void>(result), output().channels());
+    }
     if (kept != nullptr) kept->tensors = {std::move(input.tensor)};
     return {result, true};
   }
@@ -55,36 +74,36 @@ class Linear : public Op {
                       Device& device) const override {
     kept.tensors.push_back(gradient.tensor);
     if (!wants_input) return {};
-    const Tensor result = device.take(static_cast<std::size_t>(samples_) *
-                                      static_cast<std::size_t>(in_) * sizeof(float));
+    const LayerWeights layer_weights(device, flat.weights, weights());
+    const Tensor result =
+        device.take(static_cast<std::size_t>(samples_) * static_cast<std::size_t>(in_) *
+                    bytes_of(output().precision()));
     multiply(device,
-             {.a_transposed = false,
-              .b_transposed = false,
-              .m = samples_,
-              .n = in_,
-              .k = out_,
-              .beta = 0.0F},
-             device.read(gradient.tensor), flat.weights, device.write(result));
+             {.a_transposed = false, .b_transposed = false, .m = samples_, .n = in_, .k = out_},
+             device.read<void>(gradient.tensor), layer_weights.get(), device.write<void>(result),
+             output().precision());
     return {result, true};
   }
 
   void backward_weight(const Flat& flat, const Kept& kept, Device& device) const override {
-    const float* g = device.read(kept.tensors[1]);
+    const void* g = device.read<void>(kept.tensors[1]);
     multiply(device,
              {.a_transposed = true,
               .b_transposed = false,
               .m = out_,
               .n = in_,
               .k = samples_,
-              .beta = 1.0F},
-             g, device.read(kept.tensors[0]), flat.gradient);
+              .adds = true},
+             g, device.read<void>(kept.tensors[0]), flat.gradient, Precision::fp32);
     if (!bias_) return;
-    launch_add_columns(device.stream(), g, flat.gradient + weights(),
-                       static_cast<std::size_t>(samples_), static_cast<std::size_t>(out_));
+    device.launch(launch_add_channel_sums, output().precision(), g, flat.gradient + weights(),
+                  output().channels());
   }
 
  private:
-  std::ptrdiff_t weights() const { return std::ptrdiff_t{in_} * out_; }
+  std::size_t weights() const {
+    return static_cast<std::size_t>(in_) * static_cast<std::size_t>(out_);
+  }
 
   int samples_;
   int in_;

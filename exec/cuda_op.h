@@ -8,16 +8,19 @@
 
 namespace unlatch::exec::cuda {
 
-/// Where a layer sits. Tensors are float32, densely [samples, channels, height, width].
+/// Where a layer sits. Tensors are numbers of the precision, densely [samples, channels, height,
+/// width]; weights, their gradients and statistics are float32.
 struct Place {
   Device* device = nullptr;
   int samples = 1;
   models::SampleShape shape;
 
+  Precision precision() const { return device->options().precision; }
   std::size_t elements() const {
     return static_cast<std::size_t>(samples) * static_cast<std::size_t>(shape.elements());
   }
-  std::size_t bytes() const { return elements() * sizeof(float); }
+  std::size_t bytes() const { return elements() * bytes_of(precision()); }
+  ChannelShape channels() const { return {samples, shape.channels, shape.height * shape.width}; }
 };
 
 /// Calls enqueue on the lane of the task at hand; tensors follow the rules of the CPU's layers.
@@ -33,6 +36,17 @@ std::unique_ptr<Op> make_max_pool(const models::MaxPool& layer, const Place& inp
 std::unique_ptr<Op> make_global_average_pool(const Place& input);
 std::unique_ptr<Op> make_linear(const models::Linear& layer, const Place& input);
 std::unique_ptr<Op> make_residual(const models::Residual& layer, const Place& input);
+
+/// Weights of a layer in the precision of the run; they live until the end of the call.
+class LayerWeights {
+ public:
+  LayerWeights(Device& device, const float* weights, std::size_t n);
+  const void* get() const { return converted_.empty() ? weights_ : converted_.data<void>(); }
+
+ private:
+  const void* weights_;
+  Tensor converted_;  ///< empty where they can be read as they are
+};
 
 /// Owns a cuDNN descriptor.
 template <class Handle, auto create, auto destroy>
@@ -60,11 +74,12 @@ using ConvolutionDescriptor =
     Descriptor<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor,
                cudnnDestroyConvolutionDescriptor>;
 
-/// Makes it describe the tensors at a place, or one number a channel.
+cudnnDataType_t cudnn_type(Precision precision);
+/// Makes it describe the tensors at a place, or one float32 a channel.
 void describe(const TensorDescriptor& descriptor, const Place& place);
 void describe_channels(const TensorDescriptor& descriptor, int channels);
 
-/// cuDNN takes its factors by address.
+/// cuDNN and cuBLAS take their factors by address.
 inline constexpr float one = 1;
 inline constexpr float zero = 0;
 

@@ -25,9 +25,9 @@ class Pooling : public Op {
 
   Flow forward(const Flat&, Flow input, Kept* kept, Device& device) const override {
     const Tensor result = device.take(output().bytes());
-    check(cudnnPoolingForward(device.dnn(), pooling_.get(), &one, x_.get(),
-                              device.read(input.tensor), &zero, y_.get(), device.write(result)),
-          "cudnnPoolingForward");
+    device.call("cudnnPoolingForward", cudnnPoolingForward, device.dnn(), pooling_.get(), &one,
+                x_.get(), device.read<void>(input.tensor), &zero, y_.get(),
+                device.write<void>(result));
     // An average needs neither, but cuDNN wants addresses.
     if (kept != nullptr) kept->tensors = {std::move(input.tensor), result};
     return {result, kept == nullptr};
@@ -38,11 +38,10 @@ class Pooling : public Op {
     const Kept done = std::exchange(kept, {});
     if (!wants_input) return {};
     const Tensor result = device.take(input_.bytes());
-    check(cudnnPoolingBackward(device.dnn(), pooling_.get(), &one, y_.get(),
-                               device.read(done.tensors[1]), y_.get(), device.read(gradient.tensor),
-                               x_.get(), device.read(done.tensors[0]), &zero, x_.get(),
-                               device.write(result)),
-          "cudnnPoolingBackward");
+    device.call("cudnnPoolingBackward", cudnnPoolingBackward, device.dnn(), pooling_.get(), &one,
+                y_.get(), device.read<void>(done.tensors[1]), y_.get(),
+                device.read<void>(gradient.tensor), x_.get(), device.read<void>(done.tensors[0]),
+                &zero, x_.get(), device.write<void>(result));
     return {result, true};
   }
 

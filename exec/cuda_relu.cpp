@@ -12,8 +12,8 @@ class Relu : public Op {
 
   Flow forward(const Flat&, Flow input, Kept* kept, Device& device) const override {
     const Tensor result = input.ours ? input.tensor : device.take(output().bytes());
-    launch_relu(device.stream(), device.read(input.tensor), device.write(result),
-                output().elements());
+    device.launch(launch_relu, output().precision(), device.read<void>(input.tensor),
+                  device.write<void>(result), output().elements());
     if (kept == nullptr) return {result, true};
     kept->tensors = {result};
     return {result, false};
@@ -24,8 +24,9 @@ class Relu : public Op {
     const Kept done = std::exchange(kept, {});
     if (!wants_input) return {};
     const Tensor result = gradient.ours ? gradient.tensor : device.take(output().bytes());
-    launch_relu_gradient(device.stream(), device.read(done.tensors[0]),
-                         device.read(gradient.tensor), device.write(result), output().elements());
+    device.launch(launch_relu_gradient, output().precision(), device.read<void>(done.tensors[0]),
+                  device.read<void>(gradient.tensor), device.write<void>(result),
+                  output().elements());
     return {result, true};
   }
 };

@@ -11,8 +11,9 @@ class Joint {
 
   static Flow added(const Flow& sum, const Flow& beside, Device& device) {
     const Tensor all = sum.ours ? sum.tensor : device.copy_of(sum.tensor);
-    launch_add(device.stream(), device.read(beside.tensor), device.write(all),
-               all.bytes() / sizeof(float));
+    const Precision precision = device.options().precision;
+    device.launch(launch_add, precision, device.read<void>(beside.tensor), device.write<void>(all),
+                  all.bytes() / bytes_of(precision));
     return {all, true};
   }
   static Flow summed_gradients(const Flow& one_branch, const Flow& other, Device& device) {

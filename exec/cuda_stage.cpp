@@ -1,6 +1,7 @@
 #include "exec/cuda_stage.h"
 
-#include <cmath>
+#include <array>
+#include <bit>
 #include <utility>
 
 #include "exec/cuda_step.h"
@@ -13,38 +14,39 @@ std::size_t floats(const Tensor& tensor) { return tensor.bytes() / sizeof(float)
 
 }  // namespace
 
-LossSlots::~LossSlots() {
-  for (RowLoss* chunk : chunks_) cudaFreeHost(chunk);
+LossSlots::LossSlots(const StreamOrder& order) : order_(order) {
+  void* memory = nullptr;
+  check(cudaMallocHost(&memory, static_cast<std::size_t>(order.window()) * sizeof(RowLoss)),
+        "cudaMallocHost");
+  slots_ = static_cast<RowLoss*>(memory);
 }
 
-RowLoss* LossSlots::take() {
-  constexpr std::size_t chunk = 256;
-  if (free_.empty()) {
-    void* memory = nullptr;
-    check(cudaMallocHost(&memory, chunk * sizeof(RowLoss)), "cudaMallocHost");
-    chunks_.push_back(static_cast<RowLoss*>(memory));
-    for (std::size_t i = 0; i < chunk; ++i) free_.push_back(chunks_.back() + i);
-  }
-  RowLoss* slot = free_.back();
-  free_.pop_back();
-  return slot;
-}
+LossSlots::~LossSlots() { cudaFreeHost(slots_); }
 
 CudaStage::CudaStage(const models::Model& model, const models::StageRange& range,
-                     const Place& place, const DnnRun& run, Rank rank, LossSlots& slots)
+                     const Place& place, const DnnRun& run, double loss_scale, Rank rank,
+                     const LossSlots& slots)
     : chain_(model.layers_of(range), place),
       rank_(rank),
       slots_(slots),
       optimizer_(run.optimizer),
+      loss_scale_(loss_scale),
       initial_(models::initial_weights(model, range, run.seed)) {
   statistics_ = device().upload(rank, models::initial_statistics(model, range));
   if (optimizer_.momentum != 0) velocity_ = zero_gradient();
+  if (loss_scale != 1) check_ = device().upload(rank, std::array<float, 2>{});  // both counts 0
 }
 
 Tensor CudaStage::initial_weights() const { return device().upload(rank_, initial_); }
 
 Tensor CudaStage::zero_gradient() const {
   return device().upload(rank_, std::vector<float>(initial_.size(), 0.0F));
+}
+
+int CudaStage::updates_left_out() const {
+  if (check_.empty()) return 0;
+  const std::vector<float> words = device().download(check_);
+  return std::bit_cast<GradientCheck>(std::array{words[0], words[1]}).left_out;
 }
 
 std::vector<float> CudaStage::statistics() const { return device().download(statistics_); }
@@ -64,8 +66,9 @@ Tensor CudaStage::forward(const Tensor& weights, const Tensor& input, Pass pass,
 Flow CudaStage::scaled(const Tensor& gradient, double scale) const {
   if (scale == 1) return {gradient, false};
   Tensor result = device().take(gradient.bytes());
-  launch_scale(device().stream(), static_cast<float>(scale), device().read(gradient),
-               device().write(result), floats(gradient));
+  const Precision precision = device().options().precision;
+  device().launch(launch_scale, precision, static_cast<float>(scale), device().read<void>(gradient),
+                  device().write<void>(result), gradient.bytes() / bytes_of(precision));
   return {std::move(result), true};
 }
 
@@ -101,18 +104,16 @@ RowLoss* CudaStage::enqueue_loss(const Tensor& output, const Tensor& target, dou
   const Tensor losses = device().take((static_cast<std::size_t>(rows) + 1) * sizeof(RowLoss));
   auto* of_rows = device().write<RowLoss>(losses);
   RowLoss* total = of_rows + rows;
-  launch_cross_entropy(device().stream(), device().read(output),
-                       device().read<std::int32_t>(target), rows, classes, scale / rows,
-                       gradient == nullptr ? nullptr : device().write(*gradient), of_rows, total);
-  RowLoss* slot = slots_.take();
-  check(cudaMemcpyAsync(slot, total, sizeof(RowLoss), cudaMemcpyDeviceToHost, device().stream()),
-        "cudaMemcpyAsync");
+  device().launch(launch_cross_entropy, chain_.output().precision(), device().read<void>(output),
+                  device().read<std::int32_t>(target), rows, classes, loss_scale_ * scale / rows,
+                  gradient == nullptr ? nullptr : device().write<void>(*gradient), of_rows, total);
+  RowLoss* slot = slots_.of(*device().order().current());
+  device().call("cudaMemcpyAsync", cudaMemcpyAsync, slot, total, sizeof(RowLoss),
+                cudaMemcpyDeviceToHost, device().stream());
   return slot;
 }
 
-Loss CudaStage::loss_in(RowLoss* slot) {
-  const RowLoss sum = *slot;
-  slots_.give_back(slot);
+Loss CudaStage::loss_in(const RowLoss& sum) const {
   const int rows = chain_.output().samples;
   require(sum.valid == rows,
           "softmax cross entropy: {} of {} labels are no class of {}; give the model the data "
@@ -123,58 +124,57 @@ Loss CudaStage::loss_in(RowLoss* slot) {
 
 Loss CudaStage::loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,
                      Workspace&) {
-  RowLoss* slot = enqueue_loss(output, target, scale, gradient);
-  check(cudaStreamSynchronize(device().stream()), "cudaStreamSynchronize");
-  return loss_in(slot);
+  const RowLoss* slot = enqueue_loss(output, target, scale, gradient);
+  device().finish();
+  return loss_in(*slot);
 }
 
 void CudaStage::report_loss(const Tensor& output, const Tensor& target, double scale,
                             Tensor* gradient, Workspace&, std::function<void(const Loss&)> report) {
-  RowLoss* slot = enqueue_loss(output, target, scale, gradient);
-  device().order().then([this, slot, report = std::move(report)] { report(loss_in(slot)); });
+  const RowLoss* slot = enqueue_loss(output, target, scale, gradient);
+  device().order().then([this, slot, report = std::move(report)] { report(loss_in(*slot)); });
 }
 
 /// In the order of the tensors, as on the CPU.
 void CudaStage::all_reduce(std::span<Tensor* const> tensors, double factor) {
-  float* sum = device().write(*tensors.front());
-  const std::size_t n = floats(*tensors.front());
+  const Tensor& sum = *tensors.front();
+  const std::size_t n = floats(sum);
   for (const Tensor* tensor : tensors.subspan(1)) {
     const Tensor here = device().brought(*tensor);
-    launch_add(device().stream(), device().read(here), sum, n);
+    device().launch(launch_add, Precision::fp32, device().read<void>(here),
+                    device().write<void>(sum), n);
   }
-  if (factor != 1) launch_scale(device().stream(), static_cast<float>(factor), sum, sum, n);
-  for (Tensor* tensor : tensors.subspan(1)) {
-    check(cudaMemcpyAsync(device().write(*tensor), sum, tensor->bytes(), cudaMemcpyDefault,
-                          device().stream()),
-          "cudaMemcpyAsync");
+  if (factor != 1) {
+    device().launch(launch_scale, Precision::fp32, static_cast<float>(factor),
+                    device().read<void>(sum), device().write<void>(sum), n);
   }
+  for (const Tensor* tensor : tensors.subspan(1)) device().copy_into(*tensor, sum);
 }
 
 Tensor CudaStage::predicted(const Tensor& weights, int updates, double rate) {
   Tensor moved = device().copy_of(weights);
   if (velocity_.empty()) return moved;
-  launch_coast(device().stream(),
-               static_cast<float>(models::coast_factor(optimizer_, updates, rate)),
-               device().read(velocity_), device().write(moved), floats(moved));
+  device().launch(launch_coast, static_cast<float>(models::coast_factor(optimizer_, updates, rate)),
+                  device().read(velocity_), device().write(moved), floats(moved));
   return moved;
 }
 
 void CudaStage::update(Tensor& weights, Tensor& gradient, double rate) {
-  launch_optimizer(device().stream(), step_of(optimizer_, rate), device().write(weights),
-                   device().write(gradient),
-                   velocity_.empty() ? nullptr : device().write(velocity_), floats(weights));
+  device().launch(launch_optimizer, step_of(optimizer_, rate, loss_scale_), device().write(weights),
+                  device().write(gradient), velocity_.empty() ? nullptr : device().write(velocity_),
+                  floats(weights),
+                  check_.empty() ? nullptr : device().write<GradientCheck>(check_));
 }
 
-std::vector<std::unique_ptr<CudaStage>> make_cuda_stages(const models::Model& model,
-                                                         std::span<const models::StageRange> ranges,
-                                                         const DnnRun& run, Device& device,
-                                                         std::span<const Rank> ranks,
-                                                         LossSlots& slots) {
+std::vector<std::unique_ptr<CudaStage>> make_cuda_stages(
+    const models::Model& model, std::span<const models::StageRange> ranges, const DnnRun& run,
+    double loss_scale, Device& device, std::span<const Rank> ranks, const LossSlots& slots) {
   require_stages(model, ranges, run);
   Place place{&device, run.micro_batch_size, model.input};
   std::vector<std::unique_ptr<CudaStage>> stages;
   for (std::size_t k = 0; k < ranges.size(); ++k) {
-    stages.push_back(std::make_unique<CudaStage>(model, ranges[k], place, run, ranks[k], slots));
+    stages.push_back(
+        std::make_unique<CudaStage>(model, ranges[k], place, run, loss_scale, ranks[k], slots));
     place = stages.back()->output();
   }
   return stages;

@@ -1,4 +1,4 @@
-// CudaStage: consecutive layers of a model on a GPU in float32.
+// CudaStage: consecutive layers of a model on a GPU, weights in float32.
 #pragma once
 
 #include <memory>
@@ -12,19 +12,18 @@
 
 namespace unlatch::exec::cuda {
 
-/// Page-locked places for losses on their way to the host.
+/// Page-locked places for losses on their way to the host, one a task that is not over.
 class LossSlots {
  public:
-  LossSlots() = default;
+  explicit LossSlots(const StreamOrder& order);
   ~LossSlots();
   LossSlots(const LossSlots&) = delete;
   LossSlots& operator=(const LossSlots&) = delete;
-  RowLoss* take();
-  void give_back(RowLoss* slot) { free_.push_back(slot); }
+  RowLoss* of(TaskId task) const { return slots_ + order_.place(task); }
 
  private:
-  std::vector<RowLoss*> chunks_;
-  std::vector<RowLoss*> free_;
+  const StreamOrder& order_;
+  RowLoss* slots_ = nullptr;
 };
 
 /// Everything is enqueued on the lane of the task at hand; Workspaces are not used. Follows the
@@ -33,7 +32,7 @@ class CudaStage : public StageModule {
  public:
   /// Layers of `range` on an input at `place`, for the rank that holds the stage.
   CudaStage(const models::Model& model, const models::StageRange& range, const Place& place,
-            const DnnRun& run, Rank rank, LossSlots& slots);
+            const DnnRun& run, double loss_scale, Rank rank, const LossSlots& slots);
 
   Tensor initial_weights() const override;
   Tensor zero_gradient() const override;
@@ -59,28 +58,30 @@ class CudaStage : public StageModule {
 
   const Place& output() const { return chain_.output(); }
   std::vector<float> statistics() const;
+  /// Updates that were left out because the gradient was not finite. After the run.
+  int updates_left_out() const;
 
  private:
   Device& device() const { return *chain_.input().device; }
   Flow scaled(const Tensor& gradient, double scale) const;
   /// Enqueues the loss and its way to the host.
   RowLoss* enqueue_loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient);
-  Loss loss_in(RowLoss* slot);
+  Loss loss_in(const RowLoss& sum) const;
 
   LayerChain<Op> chain_;
   Rank rank_;
-  LossSlots& slots_;
+  const LossSlots& slots_;
   models::OptimizerSpec optimizer_;
+  double loss_scale_;
   std::vector<float> initial_;
   Tensor statistics_;
   Tensor velocity_;  ///< empty for plain SGD
+  Tensor check_;     ///< empty where the loss is not scaled
 };
 
 /// The stages of one copy of the model. Throws Error like make_dnn_stages().
-std::vector<std::unique_ptr<CudaStage>> make_cuda_stages(const models::Model& model,
-                                                         std::span<const models::StageRange> ranges,
-                                                         const DnnRun& run, Device& device,
-                                                         std::span<const Rank> ranks,
-                                                         LossSlots& slots);
+std::vector<std::unique_ptr<CudaStage>> make_cuda_stages(
+    const models::Model& model, std::span<const models::StageRange> ranges, const DnnRun& run,
+    double loss_scale, Device& device, std::span<const Rank> ranks, const LossSlots& slots);
 
 }  // namespace unlatch::exec::cuda

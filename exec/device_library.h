@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exec/dnn_stage.h"
+#include "exec/precision.h"
 #include "exec/stream_order.h"
 
 namespace unlatch::exec {
@@ -16,7 +17,10 @@ struct DeviceSettings {
   DnnRun run;
   std::vector<int> devices = {0};  ///< one a rank, or one for all
   std::size_t memory_limit = 0;    ///< bytes a rank; 0: what the device has
-  bool tf32 = false;               ///< products of float32 in the shorter format
+  Precision precision = Precision::fp32;
+  double loss_scale = 1;  ///< of the gradients on their way; taken off in the update
+  bool tf32 = false;      ///< products of float32 in the shorter format
+  bool graphs = false;    ///< tasks that come again are launched as one CUDA graph
 };
 
 /// Everything of one run that lives on a device. Outlives the StageRunner that uses it.
@@ -31,6 +35,8 @@ class DeviceRun {
   virtual std::vector<float> to_host(const Tensor& tensor) = 0;
   /// Running statistics of the first copy of the model.
   virtual std::vector<float> statistics() = 0;
+  /// What there is to say of the run at its end, for its log: graphs launched, updates left out.
+  virtual std::vector<std::string> remarks() = 0;
 };
 
 class DeviceLibrary {

@@ -26,7 +26,14 @@ struct Block {
   Rank rank;
   std::size_t size = 0;
   std::byte* memory = nullptr;
+  int number = 0;  ///< in the order of allocation
   std::vector<User> users;
+
+  int last_task() const {
+    int last = -1;
+    for (const User& user : users) last = std::max(last, user.task.value);
+    return last;
+  }
 };
 
 }  // namespace
@@ -64,24 +71,25 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
 
  private:
   struct Pool {
-    std::unordered_map<std::size_t, std::vector<std::byte*>> free;  ///< by size; dropped last: back
+    std::unordered_map<std::size_t, std::vector<Block*>> free;  ///< by size, then by number
     Use use;
   };
 
   bool is_past(const User& user) const {
-    return order_.is_over(user.task) || (order_.current() && user.lane == order_.lane());
+    return order_.is_past(user.task) || (order_.current() && user.lane == order_.lane());
   }
   bool needs_no_wait(const Block& block) const {
     return std::ranges::all_of(block.users, [this](const User& user) { return is_past(user); });
   }
 
+  /// Always the first that will do: what comes again then comes with the same addresses.
   Block& found(Rank rank, std::size_t size) {
-    std::vector<std::byte*>& free = pools_[rank.value].free[size];
-    const auto now = std::find_if(free.rbegin(), free.rend(),
-                                  [&](std::byte* m) { return needs_no_wait(blocks_.at(m)); });
-    if (now != free.rend()) return taken(free, std::prev(now.base()));
+    std::vector<Block*>& free = pools_[rank.value].free[size];
+    const auto now = std::ranges::find_if(free, [&](Block* b) { return needs_no_wait(*b); });
+    if (now != free.end()) return taken(free, now);
     if (Block* fresh = allocated(rank, size)) return *fresh;
-    if (!free.empty()) return taken(free, free.begin());
+    const auto soonest = std::ranges::min_element(free, {}, &Block::last_task);
+    if (soonest != free.end()) return taken(free, soonest);
     release_free_blocks(rank);
     if (Block* fresh = allocated(rank, size)) return *fresh;
     const Use& use = pools_[rank.value].use;
@@ -91,8 +99,8 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
         limit_ > 0 ? fmt::format("{} allowed", limit_) : "what the device has"));
   }
 
-  Block& taken(std::vector<std::byte*>& free, std::vector<std::byte*>::iterator at) {
-    Block& block = blocks_.at(*at);
+  Block& taken(std::vector<Block*>& free, std::vector<Block*>::iterator at) {
+    Block& block = **at;
     free.erase(at);
     return block;
   }
@@ -103,7 +111,7 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
     std::byte* memory = memory_.allocate(rank, size);
     if (memory == nullptr) return nullptr;
     pool.use.allocated += size;
-    return &(blocks_[memory] = {rank, size, memory, {}});
+    return &(blocks_[memory] = {rank, size, memory, ++allocations_, {}});
   }
 
   /// Blocks of other sizes go back to the device; the host waits for their users. What the task at
@@ -111,14 +119,13 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
   void release_free_blocks(Rank rank) {
     Pool& pool = pools_[rank.value];
     for (auto& [size, free] : pool.free) {
-      std::erase_if(free, [&, bytes = size](std::byte* memory) {
-        const Block& block = blocks_.at(memory);
+      std::erase_if(free, [&, bytes = size](Block* block) {
         const auto is_current = [&](TaskId task) { return task == order_.current(); };
-        if (std::ranges::any_of(block.users, is_current, &User::task)) return false;
-        for (const User& user : block.users) order_.wait_until_over(user.task);
-        memory_.release(rank, memory);
+        if (std::ranges::any_of(block->users, is_current, &User::task)) return false;
+        for (const User& user : block->users) order_.wait_until_over(user.task);
+        memory_.release(rank, block->memory);
         pool.use.allocated -= bytes;
-        blocks_.erase(memory);
+        blocks_.erase(block->memory);
         return true;
       });
     }
@@ -143,10 +150,11 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
   }
 
   void give_back(std::byte* memory) {
-    const Block& block = blocks_.at(memory);
+    Block& block = blocks_.at(memory);
     Pool& pool = pools_[block.rank.value];
     pool.use.held -= block.size;
-    pool.free[block.size].push_back(memory);
+    std::vector<Block*>& free = pool.free[block.size];
+    free.insert(std::ranges::upper_bound(free, block.number, {}, &Block::number), &block);
   }
 
   StreamOrder& order_;
@@ -154,6 +162,7 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
   std::size_t limit_;
   std::vector<Pool> pools_;  ///< by rank
   std::unordered_map<std::byte*, Block> blocks_;
+  int allocations_ = 0;
 };
 
 StreamMemory::StreamMemory(const TaskGraph& graph, StreamOrder& order, DeviceMemory& memory,

@@ -21,14 +21,21 @@ LaneId StreamOrder::lane() const {
   return graph_.task(*current_).lane_id();
 }
 
+TaskId StreamOrder::latest_at(int place) const {
+  const int latest = begun_ - 1;
+  return TaskId{latest - (latest - place) % window_};
+}
+
 void StreamOrder::wait_start(LaneId lane, TaskId task) {
   assert(task.value < begun_);
-  if (!is_over(task)) streams_.wait(lane, start_mark(task));
+  if (!is_over(task) && !streams_.is_behind(start_mark(task))) {
+    streams_.wait(lane, start_mark(task));
+  }
 }
 
 void StreamOrder::wait_end(LaneId lane, TaskId task) {
   assert(task.value < begun_ && task != current_);
-  if (!is_over(task)) streams_.wait(lane, end_mark(task));
+  if (!is_past(task)) streams_.wait(lane, end_mark(task));
 }
 
 void StreamOrder::begin(TaskId task) {
@@ -46,7 +53,7 @@ void StreamOrder::end() {
 
 void StreamOrder::then(std::function<void()> call) {
   assert(current_);
-  calls_[static_cast<std::size_t>(current_->value % window_)].push_back(std::move(call));
+  calls_[static_cast<std::size_t>(place(*current_))].push_back(std::move(call));
 }
 
 void StreamOrder::wait_until_over(TaskId task) {
@@ -66,7 +73,7 @@ void StreamOrder::retire_oldest() {
         fmt::format("rank {}, task {}: {}", graph_.rank(task).value, label(task), error.what()));
   }
   ++oldest_;
-  auto& calls = calls_[static_cast<std::size_t>(id.value % window_)];
+  auto& calls = calls_[static_cast<std::size_t>(place(id))];
   for (const auto& call : std::exchange(calls, {})) call();
 }
 

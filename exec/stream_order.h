@@ -34,18 +34,28 @@ class StreamOrder {
   std::optional<TaskId> current() const { return current_; }
   LaneId lane() const;
 
+  /// Of the task in the window: another gets it only once this one is over and its calls are made.
+  int place(TaskId task) const { return task.value % window_; }
+  int window() const { return window_; }
+  /// The latest task that has, or had, the place.
+  TaskId latest_at(int place) const;
+
   /// Calls it once the task at hand is done and its times are known; such calls come in the order
   /// of the tasks.
   void then(std::function<void()> call);
   /// True when the host knows that the device is done with a task.
   bool is_over(TaskId task) const { return task.value < oldest_; }
+  /// True when nobody has to wait for it any more.
+  bool is_past(TaskId task) const {
+    return is_over(task) || (task != current_ && streams_.is_behind(end_mark(task)));
+  }
   /// Waits until that is so, and for all tasks before.
   void wait_until_over(TaskId task);
   /// Waits for all tasks. Throws RunError with the rank and task of the first that failed.
   Timeline finish();
 
  private:
-  int start_mark(TaskId task) const { return 2 * (task.value % window_); }
+  int start_mark(TaskId task) const { return 2 * place(task); }
   int end_mark(TaskId task) const { return start_mark(task) + 1; }
   void retire_oldest();
 

@@ -16,6 +16,8 @@ class Streams {
   virtual void record(int mark, LaneId lane) = 0;
   /// What comes on the lane later starts after the mark has been reached.
   virtual void wait(LaneId lane, int mark) = 0;
+  /// True where whatever comes from now on starts behind the mark anyway.
+  virtual bool is_behind(int) const { return false; }
   /// Blocks until the mark is reached: when that was, since the run began. Throws RunError.
   virtual nanoseconds reached(int mark) = 0;
 };

@@ -68,6 +68,53 @@ TEST(CudaArithmetic, FindsTheLossOfTheCpu) {
   EXPECT_EQ(row_loss(logits.data(), classes, -1, 1, nullptr).valid, 0);
 }
 
+TEST(CudaArithmetic, TakesTheLossScaleOffInTheStep) {
+  const models::OptimizerSpec spec =
+      models::OptimizerSpec::parse("momentum:momentum=0.9,decay=0.1");
+  float plain = 0.3F, plain_gradient = 0.7F, plain_velocity = 0.2F;
+  float scaled = plain, scaled_gradient = 1024 * plain_gradient, scaled_velocity = plain_velocity;
+  step_weight(step_of(spec, 0.05), plain, plain_gradient, &plain_velocity);
+  step_weight(step_of(spec, 0.05, 1024), scaled, scaled_gradient, &scaled_velocity);
+  EXPECT_EQ(scaled, plain);
+  EXPECT_EQ(scaled_velocity, plain_velocity);
+  EXPECT_EQ(scaled_gradient, 0);
+}
+
+TEST(CudaArithmetic, CountsStepsLeftOut) {
+  GradientCheck check;
+  for (const int not_finite : {0, 1, 1, 0}) {
+    check.not_finite = not_finite;
+    end_step(check);
+    EXPECT_EQ(check.not_finite, 0);
+  }
+  EXPECT_EQ(check.left_out, 2);
+}
+
+TEST(CudaArithmetic, SumsAChannelInSharesThatMissNothing) {
+  for (const ChannelShape shape : {ChannelShape{3, 4, 5}, {1, 7, 1}, {6, 2, 1}, {2, 1, 9}}) {
+    const std::size_t n = static_cast<std::size_t>(shape.samples) *
+                          static_cast<std::size_t>(shape.channels) *
+                          static_cast<std::size_t>(shape.plane);
+    std::vector<double> values(n), expected(static_cast<std::size_t>(shape.channels), 0.0);
+    for (std::size_t i = 0; i < n; ++i) {
+      values[i] = static_cast<double>(i % 13);  // whole: no order changes the sum
+      expected[channel_of(shape, i)] += values[i];
+    }
+    for (int channel = 0; channel < shape.channels; ++channel) {
+      for (const int parts : {1, 3, 256}) {
+        float sum = 0;
+        for (int part = 0; part < parts; ++part) {
+          sum += channel_sum(shape, values.data(), channel, part, parts);
+        }
+        EXPECT_EQ(sum, expected[static_cast<std::size_t>(channel)]);
+      }
+    }
+  }
+  EXPECT_EQ(channel_of({2, 3, 4}, 0), 0U);
+  EXPECT_EQ(channel_of({2, 3, 4}, 11), 2U);
+  EXPECT_EQ(channel_of({2, 3, 4}, 12), 0U);
+}
+
 TEST(CudaArithmetic, KeepsANumberThatIsNone) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(std::isnan(relu(nan)));

@@ -38,6 +38,13 @@ class RecordingStreams : public exec::Streams {
     join(lanes_[lane.value], marks_.at(mark));
   }
 
+  /// What comes on any lane later starts behind all that is on any lane now.
+  void join_lanes() {
+    Clock all = lanes_.front();
+    for (const Clock& clock : lanes_) join(all, clock);
+    for (Clock& clock : lanes_) join(clock, all);
+  }
+
   /// A clock that says only what came before what.
   nanoseconds reached(int mark) override {
     const Clock& clock = marks_.at(mark);
