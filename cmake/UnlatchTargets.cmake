@@ -1,4 +1,4 @@
-# The two ways a target is made here: unlatch_library (one a directory) and unlatch_test.
+# How a target is made here: unlatch_library (one a directory) and unlatch_test; and unlatch_bundled.
 include(GNUInstallDirs)
 
 add_library(unlatch_options INTERFACE)
@@ -60,4 +60,14 @@ function(unlatch_test name)
       ${unlatch_common_headers} <gmock/gmock.h> <gtest/gtest.h>)
   endif()
   add_test(NAME ${name} COMMAND ${name})
+endfunction()
+
+# unlatch_bundled(target) puts a program into the folder that tools/bundle makes; it looks there for
+# its libraries, and for theirs, which RUNPATH would not: hence the older tag.
+add_custom_target(bundle_programs)
+function(unlatch_bundled target)
+  target_link_options(${target} PRIVATE -Wl,--disable-new-dtags)
+  set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
+  install(TARGETS ${target} RUNTIME DESTINATION bin COMPONENT bundle EXCLUDE_FROM_ALL)
+  add_dependencies(bundle_programs ${target})
 endfunction()

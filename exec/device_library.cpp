@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "exec/device_search.h"
 #include "schedules/error.h"
 
 namespace unlatch::exec {
@@ -28,13 +29,11 @@ const DeviceLibrary& load() {
   const auto path = library_path();
   require(path.has_value(),
           "this unlatch was built without CUDA ({} is not beside it); build it with "
-          "`cmake --preset cuda` where CUDA 12 or newer, cuDNN 9 and cuBLAS are installed, or use "
+          "`cmake --preset cuda` where CUDA 12 or newer, cuBLAS, cuDNN 9 and NCCL are installed, "
+          "or use "
           "--device cpu",
           cuda_library_name);
-  void* library = dlopen(path->c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    fail("{} cannot be loaded: {}; --device cpu works without it", path->string(), dlerror());
-  }
+  void* library = load_with(*path, device_folders(environment_places()));
   using Entry = const DeviceLibrary* (*)();
   const auto entry = reinterpret_cast<Entry>(dlsym(library, device_library_entry));
   require(entry != nullptr, "{} is no CUDA library of unlatch: it has no {}", path->string(),

@@ -49,6 +49,23 @@ TEST(BadInput, TrainSaysWhyThereIsNoGpu) {
                                          HasSubstr("built without CUDA")));
 }
 
+TEST(BadInput, TrainLooksForTheLibrariesOfTheCudaLibraryWhereItIsTold) {
+  const Folder folder;
+  const std::string library = UNLATCH_SEARCH_FIRST;
+  const auto train = [&](const std::string& path) {
+    return folder.run(fmt::format("train --steps 1 --device cuda{}", mlp),
+                      fmt::format("UNLATCH_CUDA_LIBRARY='{}' {}", library, path));
+  };
+  const Outcome lost = train("");
+  expect_refused(lost);
+  EXPECT_THAT(lost.err, AllOf(HasSubstr("libsearch_second.so.7 is not found"),
+                              HasSubstr("UNLATCH_CUDA_PATH")));
+  const std::string where = library.substr(0, library.rfind('/'));
+  const Outcome loaded = train(fmt::format("UNLATCH_CUDA_PATH='/no/such/folder:{}'", where));
+  expect_refused(loaded);
+  EXPECT_THAT(loaded.err, HasSubstr("is no CUDA library of unlatch"));
+}
+
 TEST(BadInput, TrainNamesARateOfZero) {
   const Folder folder;
   const Outcome outcome = folder.run("train --steps 1 --lr 0.0" + mlp);
