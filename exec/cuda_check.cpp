@@ -20,4 +20,11 @@ void check(cublasStatus_t status, const char* call) {
   throw RunError(fmt::format("{}: {}", call, cublasGetStatusString(status)));
 }
 
+void check(ncclResult_t status, const char* call) {
+  if (status == ncclSuccess) return;
+  const std::string more = ncclGetLastError(nullptr);
+  throw RunError(
+      fmt::format("{}: {}{}{}", call, ncclGetErrorString(status), more.empty() ? "" : ": ", more));
+}
+
 }  // namespace unlatch::exec::cuda

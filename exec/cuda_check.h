@@ -4,6 +4,7 @@
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
+#include <nccl.h>
 
 namespace unlatch::exec::cuda {
 
@@ -12,5 +13,6 @@ namespace unlatch::exec::cuda {
 void check(cudaError_t status, const char* call);
 void check(cudnnStatus_t status, const char* call);
 void check(cublasStatus_t status, const char* call);
+void check(ncclResult_t status, const char* call);
 
 }  // namespace unlatch::exec::cuda

@@ -1,5 +1,7 @@
 #include "exec/cuda_device.h"
 
+#include "exec/cuda_peers.h"
+
 namespace unlatch::exec::cuda {
 namespace {
 
@@ -14,13 +16,18 @@ Device::Device(const TaskGraph& graph, const DeviceOptions& options)
       options_(options),
       piece_tasks_(options.graphs ? tasks_that_repeat(graph) : 0),
       window_(options.graphs ? 2 * piece_tasks_ : StreamOrder::usual_window),
-      streams_(graph, device_of_each_lane(), {.window = window_, .graphs = options.graphs}),
+      streams_(graph, device_of_each_lane(),
+               {.window = window_,
+                .graphs = options.graphs,
+                .watch = [this](bool too_late) { watch(too_late); }}),
       replay_(options.graphs ? std::make_unique<StreamReplay>(streams_, piece_tasks_) : nullptr),
       order_(graph, replay_ ? static_cast<Streams&>(*replay_) : streams_, window_),
       handles_(graph.lanes().size()),
       memory_(graph, order_, *this, options.memory_limit) {
   streams_.name_tasks_of(order_);
-  enable_peers();
+  open_peers(options.numbers);
+  if (options.nccl) nccl_ = std::make_unique<NcclTransport>(routes());
+  streams_.select_none();
   for (std::size_t l = 0; l < handles_.size(); ++l) {
     if (!computes(graph.lanes()[l].engine)) continue;
     const LaneId lane{static_cast<int>(l)};
@@ -57,21 +64,32 @@ void Device::finish() {
   streams_.finish();
 }
 
-/// Copies between devices then go straight from one to the other; elsewhere CUDA takes them through
-/// the host.
-void Device::enable_peers() {
-  for (const int one_device : options_.numbers) {
-    for (const int other : options_.numbers) {
-      int can = 0;
-      if (one_device == other) continue;
-      check(cudaDeviceCanAccessPeer(&can, one_device, other), "cudaDeviceCanAccessPeer");
-      if (can == 0) continue;
-      streams_.select(one_device);
-      const cudaError_t status = cudaDeviceEnablePeerAccess(other, 0);
-      if (status != cudaErrorPeerAccessAlreadyEnabled) check(status, "cudaDeviceEnablePeerAccess");
-      cudaGetLastError();  // being enabled already counts as an error
-    }
+/// Between neighbouring stages, and among the copies of a stage where each has its own device.
+NcclRoutes Device::routes() const {
+  NcclRoutes routes;
+  const Shape& shape = graph_.shape();
+  const auto device_of_stage = [&](Stage k) { return device_of(graph_.rank_of(k)); };
+  for (const Stage k : up_to<Stage>(shape.stages)) {
+    if (shape.is_last(k)) continue;
+    const int here = device_of_stage(k);
+    const int next = device_of_stage(Stage{k.value + 1});
+    if (here != next) routes.pairs.insert({{here, next}, {next, here}});
   }
+  for (const Stage k : up_to<Stage>(shape.stages_a_copy())) {
+    std::vector<int> devices;
+    for (int copy = 0; copy < shape.copies; ++copy) {
+      devices.push_back(device_of_stage(Stage{copy * shape.stages_a_copy() + k.value}));
+    }
+    const std::set<int> different(devices.begin(), devices.end());
+    if (devices.size() > 1 && different.size() == devices.size()) routes.groups.insert(devices);
+  }
+  return routes;
+}
+
+void Device::watch(bool too_late) const {
+  if (!nccl_) return;
+  nccl_->check();
+  if (too_late) nccl_->abort();
 }
 
 /// A workspace of fixed size for each handle: cuBLAS then gives the same bits every time, and takes
@@ -122,9 +140,38 @@ Tensor Device::copy_of(const Tensor& tensor) {
   return copy;
 }
 
+/// Without NCCL an address tells CUDA its device.
 void Device::copy_into(const Tensor& to, const Tensor& from) {
-  call("cudaMemcpyAsync", cudaMemcpyAsync, write<void>(to), read<void>(from), from.bytes(),
-       cudaMemcpyDefault, stream());  // an address tells its device
+  const NcclTransport::Place target{write<void>(to), memory_.device_of(to)};
+  const NcclTransport::Place source{write<void>(from), memory_.device_of(from)};
+  if (nccl_ && nccl_->goes(source.device, target.device)) {
+    put([=, this, bytes = from.bytes(),
+         lane = stream()] { nccl_->copy(target, source, bytes, lane); },
+        &NcclTransport::copy, target, source, from.bytes(), stream());
+    return;
+  }
+  call("cudaMemcpyAsync", cudaMemcpyAsync, target.memory, source.memory, from.bytes(),
+       cudaMemcpyDefault, stream());
+}
+
+bool Device::sum_at_once(std::span<Tensor* const> tensors, double factor) {
+  std::vector<NcclTransport::Place> arrays;
+  std::vector<int> devices;
+  for (const Tensor* tensor : tensors) {
+    devices.push_back(memory_.device_of(*tensor));
+    arrays.push_back({write<void>(*tensor), devices.back()});
+  }
+  if (!nccl_ || !nccl_->sums(devices)) return false;
+  std::vector<StreamReplay::Word> words =
+      StreamReplay::words_of(&NcclTransport::all_reduce, factor);
+  for (const auto& array : arrays) {
+    const auto more = StreamReplay::words_of(array, stream());
+    words.insert(words.end(), more.begin(), more.end());
+  }
+  put_words(words, [=, this, n = tensors.front()->bytes() / sizeof(float), lane = stream()] {
+    nccl_->all_reduce(arrays, n, static_cast<float>(factor), lane);
+  });
+  return true;
 }
 
 Tensor Device::upload(Rank rank, std::span<const float> values) {

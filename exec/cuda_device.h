@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "exec/cuda_nccl.h"
 #include "exec/cuda_streams.h"
 #include "exec/stream_memory.h"
 
@@ -15,6 +16,7 @@ struct DeviceOptions {
   std::size_t most_workspace = std::size_t{256} << 20;  ///< of one convolution
   Precision precision = Precision::fp32;
   bool tf32 = false;    ///< products of float32 in the shorter format
+  bool nccl = false;    ///< between devices by NCCL, else by copies
   bool graphs = false;  ///< tasks that come again are launched as one CUDA graph
 };
 
@@ -56,6 +58,9 @@ class Device : private DeviceMemory {
   /// A copy in that memory, from whichever device.
   Tensor copy_of(const Tensor& tensor);
   void copy_into(const Tensor& to, const Tensor& from);
+  /// `factor` times the sum of float32 tensors, each on a device of its own, in all of them. False
+  /// when there is no way to do that at once.
+  bool sum_at_once(std::span<Tensor* const> tensors, double factor);
   /// The tensor where the task at hand can read it: itself, or a copy from another device.
   Tensor brought(Tensor tensor);
   /// The only ways to a tensor's memory while a run goes on: they tell the pool who uses it.
@@ -89,8 +94,13 @@ class Device : private DeviceMemory {
   template <class F, class... A>
   void put(F work, A... what) {
     if (!replay_) return work();
+    put_words(StreamReplay::words_of(what...), work);
+  }
+  template <class F>
+  void put_words(const std::vector<StreamReplay::Word>& words, F work) {
+    if (!replay_) return work();
     const int device = streams_.device(order_.lane());
-    replay_->add(StreamReplay::words_of(what...), [this, device, work] {
+    replay_->add(words, [this, device, work] {
       streams_.select(device);
       work();
     });
@@ -98,7 +108,8 @@ class Device : private DeviceMemory {
 
   Rank rank_at_hand() const;
   std::vector<int> device_of_each_lane() const;
-  void enable_peers();
+  NcclRoutes routes() const;
+  void watch(bool too_late) const;
   Handles handles_on(StreamHandle stream) const;
 
   std::byte* allocate(Rank rank, std::size_t bytes) override;
@@ -109,6 +120,7 @@ class Device : private DeviceMemory {
   DeviceOptions options_;
   int piece_tasks_;  ///< tasks of one CUDA graph
   int window_;
+  std::unique_ptr<NcclTransport> nccl_;  ///< null: copies
   CudaStreams streams_;
   std::unique_ptr<StreamReplay> replay_;
   StreamOrder order_;

@@ -13,8 +13,8 @@ std::string cuda_version(int number) {  // 13000 is 13.0
   return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
 }
 
-/// cuDNN 9 counts 90100 for 9.1.0.
-std::string cudnn_version(std::size_t number) {
+/// cuDNN and NCCL count 90100 for 9.1.0.
+std::string decimal_version(std::size_t number) {
   return fmt::format("{}.{}.{}", number / 10000, number % 10000 / 100, number % 100);
 }
 
@@ -42,6 +42,7 @@ class CudaRun : public DeviceRun {
                         .memory_limit = settings.memory_limit,
                         .precision = settings.precision,
                         .tf32 = settings.tf32,
+                        .nccl = settings.nccl,
                         .graphs = settings.graphs}),
         slots_(device_.order()),
         feed_(device_, feed, staged_at_once(graph, settings.graphs)),
@@ -126,12 +127,17 @@ class CudaLibrary : public DeviceLibrary {
     int runtime = 0;
     check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
     const std::size_t dnn = cudnnGetVersion();
-    const std::string text =
-        fmt::format("CUDA {} (loaded {}), cuDNN {} (loaded {})", cuda_version(CUDART_VERSION),
-                    cuda_version(runtime), cudnn_version(CUDNN_VERSION), cudnn_version(dnn));
-    require(dnn / 10000 == CUDNN_MAJOR && dnn >= CUDNN_VERSION,
-            "the CUDA library of unlatch needs the cuDNN it was compiled with, or a newer one of "
-            "the same major version: {}",
+    int nccl = 0;
+    check(ncclGetVersion(&nccl), "ncclGetVersion");
+    const std::string text = fmt::format(
+        "CUDA {} (loaded {}), cuDNN {} (loaded {}), NCCL {} (loaded {})",
+        cuda_version(CUDART_VERSION), cuda_version(runtime), decimal_version(CUDNN_VERSION),
+        decimal_version(dnn), decimal_version(NCCL_VERSION_CODE), decimal_version(nccl));
+    const bool dnn_goes = dnn / 10000 == CUDNN_MAJOR && dnn >= CUDNN_VERSION;
+    const bool nccl_goes = nccl / 10000 == NCCL_MAJOR && nccl >= NCCL_VERSION_CODE;
+    require(dnn_goes && nccl_goes,
+            "the CUDA library of unlatch needs the cuDNN and the NCCL it was compiled with, or "
+            "newer ones of the same major versions: {}",
             text);
     return text;
   }

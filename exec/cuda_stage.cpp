@@ -135,8 +135,9 @@ void CudaStage::report_loss(const Tensor& output, const Tensor& target, double s
   device().order().then([this, slot, report = std::move(report)] { report(loss_in(*slot)); });
 }
 
-/// In the order of the tensors, as on the CPU.
+/// In the order of the tensors, as on the CPU, or by NCCL in its own.
 void CudaStage::all_reduce(std::span<Tensor* const> tensors, double factor) {
+  if (device().sum_at_once(tensors, factor)) return;
   const Tensor& sum = *tensors.front();
   const std::size_t n = floats(sum);
   for (const Tensor* tensor : tensors.subspan(1)) {

@@ -139,7 +139,9 @@ void CudaStreams::wait_for(cudaEvent_t event) const {
     if (status == cudaSuccess) return;
     if (status != cudaErrorNotReady) check(status, "cudaEventQuery");
     const auto waited = Clock::now() - begin;
-    if (waited > options_.timeout) {
+    const bool too_late = waited > options_.timeout;
+    options_.watch(too_late);
+    if (too_late) {
       throw RunError(
           fmt::format("the device is not done with it after {} s", options_.timeout.count()));
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -19,6 +20,8 @@ class CudaStreams : public GraphStreams {
     int window = StreamOrder::usual_window;  ///< of the order that sets the marks
     bool graphs = false;
     std::chrono::seconds timeout{600};  ///< for the device to come to an end with what it was given
+    /// Called while the host waits, and once more, with true, when it waits no longer.
+    std::function<void(bool too_late)> watch = [](bool) {};
   };
   /// The device of each lane, as CUDA counts them. Throws RunError when it cannot be used.
   CudaStreams(const TaskGraph& graph, std::vector<int> devices, const Options& options);
@@ -30,6 +33,8 @@ class CudaStreams : public GraphStreams {
   int device(LaneId lane) const { return devices_[lane.value]; }
   /// Makes it the device of the calls that follow.
   void select(int device);
+  /// Somebody else has selected one.
+  void select_none() { selected_ = -1; }
   /// Waits for all work that was put on any lane. Throws RunError when it failed.
   void finish();
   /// Whatever happened: nothing is on its way any more.

@@ -20,6 +20,7 @@ struct DeviceSettings {
   Precision precision = Precision::fp32;
   double loss_scale = 1;  ///< of the gradients on their way; taken off in the update
   bool tf32 = false;      ///< products of float32 in the shorter format
+  bool nccl = false;      ///< between devices by NCCL, else by copies
   bool graphs = false;    ///< tasks that come again are launched as one CUDA graph
 };
 
