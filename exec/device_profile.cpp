@@ -3,70 +3,22 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <ranges>
 #include <utility>
 
 #include "exec/data_feed.h"
 #include "exec/executor.h"
 #include "exec/layer_bytes.h"
+#include "exec/profile_steps.h"
 #include "exec/stage_runner.h"
 #include "exec/stream_backend.h"
 #include "models/partition.h"
 #include "schedules/error.h"
-#include "schedules/schedule.h"
 
 namespace unlatch::exec {
 namespace {
 
 using std::chrono::nanoseconds;
 using Samples = std::vector<std::int64_t>;  ///< in ns, one a step
-
-auto from_the_last(int layers) { return up_to<Stage>(layers) | std::views::reverse; }
-
-/// The steps of one run; those that keep their tapes come first.
-struct Steps {
-  int layers = 1;
-  int warm_up = 0;  ///< of each half
-  int samples = 1;  ///< of each half, after these
-
-  int half() const { return warm_up + samples; }
-  bool other_way(MicroBatch n) const { return n.value >= half(); }
-  bool left_out(MicroBatch n) const { return n.value % half() < warm_up; }
-};
-
-void split_backward(Program& program, int layers, MicroBatch n) {
-  for (const Stage k : from_the_last(layers)) program.backward_input(k, n);
-  for (const Stage k : from_the_last(layers)) program.backward_weight(k, n);
-}
-
-TaskGraph graph_of(const Steps& steps) {
-  const int batches = 2 * steps.half();
-  Schedule schedule("profile",
-                    {.stages = steps.layers, .chunks = steps.layers, .batches = batches});
-  Program& program = schedule.on(Rank{0});
-  const auto layers = up_to<Stage>(steps.layers);
-  for (const MicroBatch n : up_to<MicroBatch>(batches)) {
-    for (const Stage k : layers) program.forward(k, n);
-    if (steps.other_way(n)) {
-      for (const Stage k : layers) program.recompute(k, n);
-      split_backward(program, steps.layers, n);
-    } else {
-      for (const Stage k : from_the_last(steps.layers)) program.backward(k, n);
-    }
-    for (const Stage k : layers) program.update(k, n);
-    program.next_step();
-  }
-  return schedule.build();
-}
-
-/// One micro-batch without an update, for LayerBytesRunner.
-TaskGraph graph_for_bytes(int layers) {
-  Schedule schedule("profile", {.stages = layers, .chunks = layers});
-  Program& program = schedule.on(Rank{0});
-  for (const Stage k : up_to<Stage>(layers)) program.forward(k, MicroBatch{0});
-  split_backward(program, layers, MicroBatch{0});
-  return schedule.build();
-}
 
 /// What the spans of one layer's tasks lasted.
 struct LayerTimes {
@@ -122,7 +74,7 @@ class DeviceProfiler {
         times_(model.layers.size()) {}
 
   void measure_bytes() {
-    const TaskGraph graph = graph_for_bytes(layers_);
+    const TaskGraph graph = split_step_graph(layers_);
     const auto device = library_.start(graph, model_, ranges_, where_, feed_);
     LayerBytesRunner runner(device->modules(), device->feed());
     StreamBackend backend(graph, device->order(), runner);
@@ -131,8 +83,8 @@ class DeviceProfiler {
   }
 
   void measure_times(int samples) {
-    const Steps steps{layers_, options_.warm_up, samples};
-    const TaskGraph graph = graph_of(steps);
+    const ProfileSteps steps{layers_, options_.warm_up, samples};
+    const TaskGraph graph = steps.graph();
     const auto device = library_.start(graph, model_, ranges_, where_, feed_);
     // At a rate of almost nothing: the work is the same, and the weights stay sane for ever.
     StageRunner runner(graph, device->modules(), device->feed(), [](int) { return 1e-6; });
@@ -183,7 +135,7 @@ class DeviceProfiler {
   }
 
  private:
-  void take(const TaskGraph& graph, const Timeline& timeline, const Steps& steps) {
+  void take(const TaskGraph& graph, const Timeline& timeline, const ProfileSteps& steps) {
     nanoseconds start{0};
     for (const TaskId id : graph.ids()) {  // one lane: as they ran
       const Task& task = graph.task(id);

@@ -6,10 +6,9 @@
 
 namespace unlatch::exec {
 
-/// Trains on one lane of one device, every task timed by its clock. Half of the steps keep their
-/// tapes (F, B, U of all layers), the others rebuild them and split their backward (F, R, I, W, U);
-/// `options.warm_up` steps of each half of a run are left out. `where.run` comes from the options,
-/// of which `burst` and `workers` have no meaning here: the host has one thread.
+/// Trains on one lane of one device, every task timed by its clock (see ProfileSteps; a run of them
+/// has at most 500 in each half). `where.run` comes from the options, of which `burst` and `workers`
+/// have no meaning here: the host has one thread.
 ///
 /// A layer's time holds its launch where the device waits for the host, so there is no overhead of
 /// a call besides. `input` is what the first F takes beyond an R of its layer, `loss` the same of
