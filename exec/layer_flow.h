@@ -1,7 +1,6 @@
 // What goes through the layers of a stage, on any device.
 #pragma once
 
-#include <unordered_set>
 #include <vector>
 
 #include "exec/stage_module.h"
@@ -27,13 +26,14 @@ struct Kept {
   std::vector<Kept> inner;  ///< of the layers inside a residual block
 
   /// Without memory that is in `counted`, to which it adds its own: neighbours share tensors.
-  std::size_t bytes(std::unordered_set<const std::byte*>& counted) const;
+  std::size_t bytes(Counted& counted) const;
 };
 
 /// What the layers of a stage keep.
 struct LayerTape : StageModule::Tape {
   Kept kept;
   std::size_t bytes() const override;
+  std::size_t bytes_beside(Counted& counted) const override { return kept.bytes(counted); }
 };
 
 }  // namespace unlatch::exec

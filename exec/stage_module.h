@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <unordered_set>
 
 #include "exec/tensor.h"
 #include "models/optimizer.h"
@@ -28,6 +29,9 @@ struct Loss {
   int samples = 0;
 };
 
+/// Memory that a count has seen, by its address.
+using Counted = std::unordered_set<const std::byte*>;
+
 /// One stage. Weights come from outside, so that one module serves all versions. Calls for
 /// different lanes may overlap (F beside R); each then has its own workspace.
 class StageModule {
@@ -38,6 +42,9 @@ class StageModule {
     virtual ~Tape() = default;
     /// Memory it keeps alive; what two layers share counts once.
     virtual std::size_t bytes() const = 0;
+    /// The same without what is in `counted`, to which it adds its own: tapes of neighbouring stages
+    /// may share tensors.
+    virtual std::size_t bytes_beside(Counted&) const { return bytes(); }
   };
   /// normal: training forward that owns the batch-norm running statistics.
   /// replay: the same numbers again, statistics left alone.

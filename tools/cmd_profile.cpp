@@ -4,11 +4,13 @@
 #include <memory>
 #include <thread>
 
+#include "exec/device_profile.h"
 #include "exec/handover.h"
 #include "models/dataset.h"
 #include "schedules/error.h"
 #include "sim/units.h"
 #include "tools/command.h"
+#include "tools/device_option.h"
 #include "tools/model_options.h"
 #include "tools/profile_file.h"
 #include "tools/table.h"
@@ -44,7 +46,7 @@ std::string ms(const exec::Measurement& time) {
 
 std::string size(std::size_t bytes) { return sim::format_size(static_cast<std::int64_t>(bytes)); }
 
-std::string to_text(const exec::LayerProfile& profile) {
+std::string layers_table(const exec::LayerProfile& profile) {
   Table table({"<layer", "F ms", "F without tape ms", "B ms", "I ms", "W ms", "U ms", "output",
                "tape", "kept for W", "parameters"});
   for (const exec::LayerCost& layer : profile.layers) {
@@ -53,15 +55,39 @@ std::string to_text(const exec::LayerProfile& profile) {
                size(layer.output_bytes), size(layer.tape_bytes),
                size(layer.weight_grad_activation_bytes), size(layer.parameter_bytes)});
   }
+  return table.text();
+}
+
+std::string to_text(const exec::LayerProfile& profile) {
   return fmt::format(
       "batch size {}, {} worker{}: means of {} steps, {} more left out\n{}"
       "input {} ms, target {} ms, loss {} ms, overhead of a call {} ms, whole step {} ms\n\n",
       profile.micro_batch_size, profile.workers, profile.workers == 1 ? "" : "s", profile.samples,
-      profile.left_out, table.text(), ms(profile.input), ms(profile.target), ms(profile.loss),
-      ms(profile.overhead), ms(profile.step));
+      profile.left_out, layers_table(profile), ms(profile.input), ms(profile.target),
+      ms(profile.loss), ms(profile.overhead), ms(profile.step));
 }
 
-exec::ProfileOptions asked_options(const Arguments& arguments) {
+/// What cannot be told apart on a device is said to be so.
+std::string to_text(const exec::LayerProfile& profile, const std::string& device) {
+  return fmt::format(
+      "batch size {} on {}: means of {} steps, {} more left out\n{}"
+      "input {} ms, loss with its target {} ms, whole step {} ms; a layer's times hold its "
+      "launch\n\n",
+      profile.micro_batch_size, device, profile.samples, profile.left_out, layers_table(profile),
+      ms(profile.input), ms(profile.loss), ms(profile.step));
+}
+
+std::string to_text(const ProfileFile& file) {
+  std::string text;
+  for (const exec::LayerProfile& profile : file.profiles) {
+    text += file.of_cpu() ? to_text(profile) : to_text(profile, file.device);
+  }
+  if (!file.of_cpu()) return text;
+  return text + fmt::format("hand-over to another core {} ms a MiB\n",
+                            format_number(file.handover_ns_per_byte * (1 << 20) / 1e6));
+}
+
+exec::ProfileOptions asked_options(const Arguments& arguments, int usual_warm_up) {
   exec::ProfileOptions options;
   constexpr int most = 100'000;
   if (arguments.has("samples")) {
@@ -69,7 +95,7 @@ exec::ProfileOptions asked_options(const Arguments& arguments) {
   } else {
     options.least_time = std::chrono::seconds(1);
   }
-  options.warm_up = arguments.whole("warm-up", 2, 0, most);
+  options.warm_up = arguments.whole("warm-up", usual_warm_up, 0, most);
   options.optimizer = asked_optimizer(arguments);
   options.seed = arguments.seed();
   return options;
@@ -87,32 +113,78 @@ void measure(std::vector<std::unique_ptr<exec::LayerProfiler>>& profilers) {
   }
 }
 
-int run(const Arguments& arguments) {
-  const models::DataSplit data = models::load_data(arguments.text("data", "digits"));
-  const models::Model model = asked_model_for(arguments, data.train);
+/// What is measured, on whatever device.
+struct Subject {
+  models::DataSplit data;
+  models::Model model;
+  std::vector<int> sizes;  ///< of a piece
+};
+
+void profile_cpu(const Arguments& arguments, const Subject& subject, ProfileFile& file) {
+  constexpr int usual_warm_up = 2;
   constexpr int most_workers = 1024;
-  const auto sizes = asked_list(arguments, "batch-size", {64}, data.train.samples());
   const auto workers = asked_list(arguments, "workers", usual_workers(), most_workers);
-  exec::ProfileOptions options = asked_options(arguments);
+  exec::ProfileOptions options = asked_options(arguments, usual_warm_up);
+  file.handover_ns_per_byte = exec::handover_ns_per_byte();
+  std::vector<std::unique_ptr<exec::LayerProfiler>> profilers;
+  for (const int size : subject.sizes) {
+    for (const int count : workers) {
+      options.micro_batch_size = size;
+      options.workers = count;
+      profilers.push_back(
+          std::make_unique<exec::LayerProfiler>(subject.model, subject.data.train, options));
+    }
+  }
+  measure(profilers);
+  for (const auto& profiler : profilers) file.profiles.push_back(profiler->profile());
+}
+
+void profile_device(const Arguments& arguments, const AskedDevice& device, const Subject& subject,
+                    ProfileFile& file) {
+  constexpr int usual_warm_up = 10;  // kernels are loaded and clocks go up
+  exec::ProfileOptions options = asked_options(arguments, usual_warm_up);
+  exec::DeviceSettings where;
+  where.devices = device.numbers;
+  where.tf32 = device.tf32;
+  file.device = device.name;
+  file.tf32 = device.tf32;
+  for (const int size : subject.sizes) {
+    options.micro_batch_size = size;
+    file.profiles.push_back(exec::profile_layers_on(exec::cuda_library(), where, subject.model,
+                                                    subject.data.train, options));
+  }
+}
+
+/// Throws Error for what has no meaning on a GPU.
+std::optional<AskedDevice> asked_device_to_measure(const Arguments& arguments) {
+  const std::vector<int> numbers = asked_device_numbers(arguments);
+  require(numbers.size() <= 1, "{} '{}': one GPU is profiled at a time; name one",
+          arguments.place("device"), *arguments.text("device"));
+  require(numbers.empty() || !arguments.has("workers"),
+          "{} counts threads of the CPU and has no meaning with {} {}; leave it out",
+          arguments.place("workers"), arguments.place("device"), *arguments.text("device"));
+  return asked_device(arguments, 1);
+}
+
+int run(const Arguments& arguments) {
+  models::DataSplit data = models::load_data(arguments.text("data", "digits"));
+  models::Model model = asked_model_for(arguments, data.train);
+  auto sizes = asked_list(arguments, "batch-size", {64}, data.train.samples());
+  const Subject subject{std::move(data), std::move(model), std::move(sizes)};
+  const auto device = asked_device_to_measure(arguments);
   arguments.require_outputs({"save"});
   const auto path = arguments.text("save");
   std::optional<AtomicFile> out;
   if (path) out.emplace(*path);  // a bad path fails before the measuring
   ProfileFile file{.model = *arguments.text("model"),
                    .data = arguments.text("data", "digits"),
-                   .sample_bytes = model.input.elements() * std::int64_t{sizeof(float)},
-                   .handover_ns_per_byte = exec::handover_ns_per_byte(),
+                   .sample_bytes = subject.model.input.elements() * std::int64_t{sizeof(float)},
                    .profiles = {}};
-  std::vector<std::unique_ptr<exec::LayerProfiler>> profilers;
-  for (const int size : sizes) {
-    for (const int count : workers) {
-      options.micro_batch_size = size;
-      options.workers = count;
-      profilers.push_back(std::make_unique<exec::LayerProfiler>(model, data.train, options));
-    }
+  if (device) {
+    profile_device(arguments, *device, subject, file);
+  } else {
+    profile_cpu(arguments, subject, file);
   }
-  measure(profilers);
-  for (const auto& profiler : profilers) file.profiles.push_back(profiler->profile());
   if (out) {
     *out << to_json(file).dump(1) << '\n';
     out->commit();
@@ -120,9 +192,7 @@ int run(const Arguments& arguments) {
   if (arguments.has("json")) {
     print_json(to_json(file));
   } else {
-    for (const exec::LayerProfile& profile : file.profiles) print(to_text(profile));
-    print(fmt::format("hand-over to another core {} ms a MiB\n",
-                      format_number(file.handover_ns_per_byte * (1 << 20) / 1e6)));
+    print(to_text(file));
   }
   return 0;
 }
@@ -130,21 +200,25 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 Command profile_command() {
-  return {.name = "profile",
-          .summary = "Measure the costs of each layer of a model on this machine",
-          .groups = {{"Model",
-                      {{"model", "NAME", "Model to measure"},
-                       {"data", "SPEC", "Data that it is fed with (digits)"},
-                       {"batch-size", "B[,B...]", "Sizes of a piece to measure (64)"},
-                       {"optimizer", "SPEC", "Optimizer of the update (sgd)"},
-                       {"weight-decay", "L", "Weight decay (0)"},
-                       {"seed", "N", "Seed (0)"}}},
-                     {"Measuring",
-                      {{"workers", "W[,W...]", "Threads that work at once (1 and all cores)"},
-                       {"samples", "N", "Steps behind every mean (20 or more, 1 s of them)"},
-                       {"warm-up", "N", "Steps left out before every 10 of them (2)"}}},
-                     {"Output", {{"save", "FILE.json", "Write the profile for --profile"}}}},
-          .run = run};
+  return {
+      .name = "profile",
+      .summary = "Measure the costs of each layer of a model on this machine",
+      .groups = {{"Model",
+                  {{"model", "NAME", "Model to measure"},
+                   {"data", "SPEC", "Data that it is fed with (digits)"},
+                   {"batch-size", "B[,B...]", "Sizes of a piece to measure (64)"},
+                   {"optimizer", "SPEC", "Optimizer of the update (sgd)"},
+                   {"weight-decay", "L", "Weight decay (0)"},
+                   {"seed", "N", "Seed (0)"}}},
+                 {"Measuring",
+                  {{"device", "WHERE", "cpu, cuda or cuda:N (cpu)"},
+                   {"tf32", "yes|no", "On a GPU, products of float32 in the shorter format (no)"},
+                   {"workers", "W[,W...]", "CPU threads that work at once (1 and all cores)"},
+                   {"samples", "N", "Steps behind every mean (20 or more, 1 s of them)"},
+                   {"warm-up", "N",
+                    "Steps left out before every 10 of them (2), on a GPU before every run (10)"}}},
+                 {"Output", {{"save", "FILE.json", "Write the profile for --profile"}}}},
+      .run = run};
 }
 
 }  // namespace unlatch::tools

@@ -59,6 +59,14 @@ std::vector<models::StageRange> choose_partition(const Arguments& arguments,
   return workload->costs_for(plan.spec, graph, 1).partition;
 }
 
+/// A prediction for another machine is printed, but not without a word.
+void note_other_device(const ProfileFile& profile, const TrainingPlan& plan) {
+  const std::string here = plan.device ? plan.device->name : "cpu";
+  if (here.starts_with(profile.device)) return;
+  say(fmt::format("note: the run is on {}, the profile that predicts it is of {}", here,
+                  profile.device));
+}
+
 /// The run as a workload for the simulator.
 std::optional<Workload> profiled_workload(const Arguments& arguments, const TrainingPlan& plan,
                                           const TaskGraph& graph) {
@@ -68,6 +76,7 @@ std::optional<Workload> profiled_workload(const Arguments& arguments, const Trai
   constexpr int enough_batches = 200;
   workload.shape.batches = std::min(plan.shape.batches, enough_batches);
   workload.measured = read_measured(arguments);
+  note_other_device(workload.measured->profile, plan);
   workload.measured->batch_size = plan.batch_size;
   workload.measured->overlap = recompute_is_paid(plan, graph) ? 0 : 1;
   workload.slow.assign(static_cast<std::size_t>(plan.shape.ranks()), 1.0);

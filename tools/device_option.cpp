@@ -50,17 +50,22 @@ void require_room(const std::vector<int>& numbers, const std::vector<std::string
 
 }  // namespace
 
-std::optional<AskedDevice> asked_device(const Arguments& arguments, int ranks) {
+std::vector<int> asked_device_numbers(const Arguments& arguments) {
   const std::string text = arguments.text("device", "cpu");
+  return text == "cpu" ? std::vector<int>{} : device_numbers(arguments, text);
+}
+
+std::optional<AskedDevice> asked_device(const Arguments& arguments, int ranks) {
+  const std::vector<int> numbers = asked_device_numbers(arguments);
   const bool share = arguments.yes("share-device", false);
   const bool tf32 = arguments.yes("tf32", false);
-  if (text == "cpu") {
+  if (numbers.empty()) {
     for (const char* name : {"share-device", "tf32"}) {
       require(!arguments.has(name), "{} is for --device cuda", arguments.place(name));
     }
     return std::nullopt;
   }
-  const std::vector<int> numbers = device_numbers(arguments, text);
+  const std::string text = *arguments.text("device");
   const exec::DeviceLibrary& library = exec::cuda_library();
   const std::string versions = library.versions();
   std::string why;

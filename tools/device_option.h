@@ -16,6 +16,9 @@ struct AskedDevice {
   bool tf32 = false;
 };
 
+/// --device as numbers; empty for the CPU. Looks for no device.
+std::vector<int> asked_device_numbers(const Arguments& arguments);
+
 /// Empty for the CPU. Loads the CUDA library otherwise and looks for the device. Throws Error when
 /// there is none, or when more than one rank would be on it without --share-device yes.
 std::optional<AskedDevice> asked_device(const Arguments& arguments, int ranks);

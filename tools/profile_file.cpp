@@ -30,6 +30,12 @@ std::string read_name(const Json& json, const char* key) {
   return value.get<std::string>();
 }
 
+bool read_flag(const Json& json, const char* key) {
+  const Json& value = field(json, key);
+  require(value.is_boolean(), "'{}' is {}, it must be true or false", key, value.dump());
+  return value.get<bool>();
+}
+
 template <class Whole>
 Whole read_whole(const Json& json, const char* key, std::int64_t least) {
   constexpr std::int64_t most =
@@ -137,6 +143,8 @@ ProfileFile read_document(const Json& json) {
   ProfileFile file{
       .model = read_name(json, "model"),
       .data = read_name(json, "data"),
+      .device = json.contains("device") ? read_name(json, "device") : "cpu",
+      .tf32 = json.contains("tf32") && read_flag(json, "tf32"),
       .sample_bytes = read_whole<std::int64_t>(json, "sample_bytes", 1),
       .handover_ns_per_byte = read_us(json, "handover_us_per_mib") * ns_per_us / bytes_per_mib,
       .profiles = {}};
@@ -153,9 +161,11 @@ ProfileFile read_document(const Json& json) {
 Json to_json(const ProfileFile& file) {
   Json json{{"model", file.model},
             {"data", file.data},
+            {"device", file.device},
             {"sample_bytes", file.sample_bytes},
             {"handover_us_per_mib", file.handover_ns_per_byte * bytes_per_mib / ns_per_us},
             {"profiles", Json::array()}};
+  if (!file.of_cpu()) json["tf32"] = file.tf32;
   for (const exec::LayerProfile& profile : file.profiles) {
     json["profiles"].push_back(to_json(profile));
   }

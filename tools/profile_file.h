@@ -13,9 +13,13 @@ namespace unlatch::tools {
 struct ProfileFile {
   std::string model;
   std::string data;
+  std::string device = "cpu";       ///< or the name of a GPU; files of old have none
+  bool tf32 = false;                ///< see exec::DeviceSettings
   std::int64_t sample_bytes = 0;    ///< one input sample as floats
-  double handover_ns_per_byte = 0;  ///< see exec/handover.h
+  double handover_ns_per_byte = 0;  ///< see exec/handover.h; ranks that share a GPU pay nothing
   std::vector<exec::LayerProfile> profiles;
+
+  bool of_cpu() const { return device == "cpu"; }
 };
 
 Json to_json(const ProfileFile& file);

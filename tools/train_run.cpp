@@ -176,6 +176,7 @@ TrainingPlan read_plan(const Arguments& arguments) {
 }
 
 bool recompute_is_paid(const TrainingPlan& plan, const TaskGraph& graph) {
+  if (plan.device) return true;
   const int workers = plan.threads > 0 ? plan.threads : exec::CpuBackend::default_workers(graph);
   return exec::CpuBackend::lanes_share_a_worker(graph, workers);
 }

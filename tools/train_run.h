@@ -54,7 +54,7 @@ std::vector<models::StageRange> flop_partition(const Arguments& arguments, const
 /// Bytes that each stage keeps, from the facts of its layers; those of its local head included.
 MemorySizes memory_sizes_of(const TrainingPlan& plan, const LocalGradients& local,
                             const std::vector<models::StageRange>& ranges);
-/// True when F and R of a rank share a worker, so that R costs time of its own.
+/// True when F and R of a rank share a worker, or a GPU, so that R costs time of its own.
 bool recompute_is_paid(const TrainingPlan& plan, const TaskGraph& graph);
 
 /// Trains and evaluates. Throws RunError when the loss is no number any more or a task fails.

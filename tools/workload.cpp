@@ -103,7 +103,8 @@ double overlap_here(const TaskGraph& graph) {
 TaskCosts measured_costs(const MeasuredWorkload& measured, const TaskGraph& graph, double busy) {
   const int size = measured.batch_size / graph.shape().micro_batches;
   const PieceCosts piece = piece_costs(measured.profile, size, busy);
-  const double overlap = measured.overlap.value_or(overlap_here(graph));
+  const bool on_cpu = measured.profile.of_cpu();  // elsewhere F and R of a rank share its GPU
+  const double overlap = measured.overlap.value_or(on_cpu ? overlap_here(graph) : 0);
   const std::vector<bool> replays = replaying_stages(graph);
   const std::vector<bool> hidden(replays.size(), false);
   TaskCosts costs;
@@ -243,6 +244,13 @@ void note_missing_cores(const Workload& workload, const ScheduleSpec& spec) {
   }
   const int ranks = spec.effective(workload.shape).ranks();
   if (ranks <= measured) return;
+  const ProfileFile& profile = workload.measured->profile;
+  if (!profile.of_cpu()) {
+    say(fmt::format("note: {} ranks, but the profile is of one {}; the times assume one for every "
+                    "rank",
+                    ranks, profile.device));
+    return;
+  }
   say(
       fmt::format("note: {} ranks, but the profile was measured with at most {} workers at once; "
                   "the times assume a core for every rank",

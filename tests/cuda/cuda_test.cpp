@@ -8,7 +8,7 @@
 
 #include "exec/cpu_backend.h"
 #include "exec/data_feed.h"
-#include "exec/device_library.h"
+#include "exec/device_profile.h"
 #include "exec/evaluate.h"
 #include "exec/executor.h"
 #include "exec/stage_runner.h"
@@ -246,6 +246,29 @@ TEST_F(OnDevice, ReusesMemoryBehindItsReaders) {
     }
   }
   EXPECT_GT(runs_done, 3);
+}
+
+TEST_F(OnDevice, ProfilesEveryLayer) {
+  const models::Dataset digits = models::load_data("digits").train;
+  for (const char* name : {"mlp", "lenet", "resnet20"}) {
+    SCOPED_TRACE(name);
+    const models::Model model = models::make_model(name, digits.shape, digits.classes);
+    const DeviceSettings where;
+    const LayerProfile profile = profile_layers_on(cuda_library(), where, model, digits,
+                                                   {.micro_batch_size = batch_size, .samples = 5});
+    const auto shapes = model.shapes();
+    std::int64_t sum = profile.input.mean_ns + profile.loss.mean_ns;
+    for (std::size_t j = 0; j < profile.layers.size(); ++j) {
+      const LayerCost& cost = profile.layers[j];
+      EXPECT_GT(cost.forward.mean_ns, 0) << cost.name;
+      EXPECT_GT(cost.backward.mean_ns, 0) << cost.name;
+      EXPECT_EQ(cost.output_bytes,
+                static_cast<std::size_t>(shapes[j + 1].elements()) * batch_size * sizeof(float));
+      sum += cost.forward.mean_ns + cost.backward.mean_ns + cost.update.mean_ns;
+    }
+    EXPECT_GT(profile.step.mean_ns, sum / 2) << "a step is its tasks, and little else";
+    EXPECT_LT(profile.step.mean_ns, 2 * sum);
+  }
 }
 
 /// O40 (d): what a machine without a device says; there is nothing to skip here.

@@ -199,6 +199,8 @@ json small_profile() {
                  {"overhead_us", time}, {"step_us", time}};
   return {{"model", "mlp"},
           {"data", "digits"},
+          {"device", "cpu"},
+          {"tf32", false},
           {"sample_bytes", 256},
           {"handover_us_per_mib", 150.5},
           {"profiles", {one}}};
