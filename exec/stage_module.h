@@ -87,6 +87,8 @@ class StageModule {
   /// What its tensors of weights and gradients hold.
   enum class Number { float32, float64 };
   virtual Number number() const = 0;
+  /// Of the state of its optimizer.
+  virtual std::size_t optimizer_bytes() const = 0;
   /// A copy of the weights as the optimizer's momentum alone would move them in so many updates.
   virtual Tensor predicted(const Tensor& weights, int updates, double rate) = 0;
   /// One optimizer step on the weights in place; zeroes the gradient.

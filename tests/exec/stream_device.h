@@ -131,6 +131,7 @@ class DeviceStage : public StageModule {
     device_.order.then([report = std::move(report), found] { report(found); });
   }
   Number number() const override { return host_.number(); }
+  std::size_t optimizer_bytes() const override { return host_.optimizer_bytes(); }
   Tensor received(Tensor tensor) override {
     if (device_.is_here(tensor)) return tensor;
     device_.touch_anywhere(tensor, false);
