@@ -38,6 +38,7 @@ class Device : public Streams, public DeviceMemory {
 
   const DeviceOptions& options() const { return options_; }
   StreamOrder& order() { return order_; }
+  StreamMemory::Use memory_of(Rank rank) const { return memory_.use_of(rank); }
 
   StreamHandle stream() { return lanes_[order_.lane().value].stream; }
   cudnnHandle_t dnn() { return lanes_[order_.lane().value].dnn; }

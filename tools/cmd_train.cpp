@@ -107,6 +107,7 @@ Json measured_json(const Report& report, int most_path) {
   json["steady_state"] = {{"batch_period_ms", report.steady.batch_period_ns / 1e6},
                           {"speedup_over_bp", nullptr},
                           {"utilization", nullptr}};
+  json["memory_detail"] = memory_json(report.result.memory, report.memory);
   return json;
 }
 
@@ -161,8 +162,10 @@ std::string to_text(const Report& report) {
                         format_ms(report.prediction->period_ms),
                         format_number(report.prediction->ratio));
   }
-  return text + fmt::format("\n{}\n{}", ranks_table(report.metrics, report.memory).text(),
-                            stages_table(report.graph, report.metrics).text());
+  return text + fmt::format("\n{}\n{}\nMost memory at any time:\n{}",
+                            ranks_table(report.metrics, report.memory).text(),
+                            stages_table(report.graph, report.metrics).text(),
+                            memory_table(report.result.memory, report.memory).text());
 }
 
 std::vector<std::string> stage_names(const TrainingPlan& plan,
@@ -259,6 +262,7 @@ std::vector<FlagGroup> flags() {
            {{"device", "WHERE", "cpu, cuda, or cuda:N[,N...] with a device for each rank (cpu)"},
             {"share-device", "yes|no", "Let several ranks share a GPU (no)"},
             {"tf32", "yes|no", "On a GPU, products of float32 in the shorter format (no)"},
+            {"memory-limit", "SIZE", "On a GPU, the most that a rank may take (what it has)"},
             {"threads", "T", "Worker threads (as many as lanes or cores)"},
             {"profile", "FILE", "Predict from a profile and print it beside the measurement"},
             {"uneven", "yes|no", "Micro-batches of different sizes", later},

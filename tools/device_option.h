@@ -14,6 +14,7 @@ struct AskedDevice {
   std::vector<int> numbers;  ///< one a rank, or one for all
   std::string name;          ///< "NVIDIA H100 PCIe", of each
   bool tf32 = false;
+  std::size_t memory_limit = 0;  ///< bytes a rank; 0: what the device has
 };
 
 /// Empty for the CPU. Loads the CUDA library otherwise and looks for the device. Throws Error when

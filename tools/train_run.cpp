@@ -225,7 +225,14 @@ struct Trained {
   Timeline timeline;
   TrainedModel model;
   int workers = 0;
+  MeasuredMemory memory;
 };
+
+std::vector<exec::KeptMemory::Account> kept_by(const exec::StageRunner& runner, int ranks) {
+  std::vector<exec::KeptMemory::Account> kept;
+  for (const Rank r : up_to<Rank>(ranks)) kept.push_back(runner.kept().of(r));
+  return kept;
+}
 
 std::function<double(int)> rate_of_batch(const TrainingPlan& plan) {
   return [&plan](int batch) {
@@ -255,7 +262,11 @@ Trained train_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
   }
   exec::StageRunner runner(graph, modules, feed, rate_of_batch(plan), observer, lent_heads);
   exec::CpuBackend backend(graph, runner, {.workers = plan.threads});
-  Trained trained{.timeline = exec::run(graph, backend), .model = {}, .workers = backend.workers()};
+  Trained trained{.timeline = exec::run(graph, backend),
+                  .model = {},
+                  .workers = backend.workers(),
+                  .memory = {}};
+  trained.memory.kept = kept_by(runner, graph.ranks());
   std::vector<exec::Tensor> weights;
   for (const Stage k : up_to<Stage>(plan.shape.stages_a_copy())) {
     weights.push_back(runner.weights(k));
@@ -268,12 +279,19 @@ Trained train_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
 Trained train_on_device(const TrainingPlan& plan, const TaskGraph& graph,
                         const std::vector<models::StageRange>& ranges, exec::Feed& feed,
                         const exec::Observer& observer) {
-  const auto device = exec::cuda_library().start(
-      graph, plan.model, ranges,
-      {.run = run_of(plan), .devices = plan.device->numbers, .tf32 = plan.device->tf32}, feed);
+  const auto device = exec::cuda_library().start(graph, plan.model, ranges,
+                                                 {.run = run_of(plan),
+                                                  .devices = plan.device->numbers,
+                                                  .memory_limit = plan.device->memory_limit,
+                                                  .tf32 = plan.device->tf32},
+                                                 feed);
   exec::StageRunner runner(graph, device->modules(), device->feed(), rate_of_batch(plan), observer);
   exec::StreamBackend backend(graph, device->order(), runner);
-  Trained trained{.timeline = exec::run(graph, backend), .model = {}, .workers = 1};
+  Trained trained{.timeline = exec::run(graph, backend), .model = {}, .workers = 1, .memory = {}};
+  trained.memory.kept = kept_by(runner, graph.ranks());
+  for (const Rank r : up_to<Rank>(graph.ranks())) {
+    trained.memory.pools.push_back(device->memory_of(r));
+  }
   for (const Stage k : up_to<Stage>(plan.shape.stages_a_copy())) {
     const std::vector<float> weights = device->to_host(runner.weights(k));
     auto& all = trained.model.weights;
@@ -305,7 +323,8 @@ TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
                         .trained = std::move(trained.model),
                         .workers = trained.workers,
                         .last_loss = journal.last_loss(),
-                        .test = {}};
+                        .test = {},
+                        .memory = std::move(trained.memory)};
   result.test = exec::evaluate(plan.model, result.trained.weights, result.trained.statistics,
                                plan.data.test, {.threads = result.workers});
   // The last updates of all stages come after the last loss that the journal saw.
