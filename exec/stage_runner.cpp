@@ -110,6 +110,23 @@ const Tensor& StageRunner::weights(Stage k) const {
   return stages_[k.value].weights;
 }
 
+MemorySizes StageRunner::sizes() const {
+  MemorySizes sizes;
+  const auto add = [](std::vector<std::int64_t>& to, std::size_t bytes) {
+    to.push_back(static_cast<std::int64_t>(bytes));
+  };
+  for (const StageState& stage : stages_) {
+    const auto head = stage.head == nullptr ? LocalHead::Bytes{} : stage.head->bytes();
+    add(sizes.activation, stage.tapes.size());
+    add(sizes.input, stage.inputs.size());
+    add(sizes.weight_grad_activation, stage.tapes.size_after_input());
+    add(sizes.weight, stage.weights.bytes() + head.weights);
+    add(sizes.gradient, stage.gradient.bytes() + head.gradient);
+    add(sizes.optimizer, stage.module->optimizer_bytes() + head.optimizer);
+  }
+  return sizes;
+}
+
 Tensor& StageRunner::gradient_of(const Task& task) {
   return copies_ ? copies_->gradient_of(task.stage, batch_of(graph_, task)) : state(task).gradient;
 }

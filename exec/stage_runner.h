@@ -10,6 +10,7 @@
 #include "exec/task_runner.h"
 #include "models/drift.h"
 #include "schedules/graph.h"
+#include "traces/memory.h"
 
 namespace unlatch::exec {
 
@@ -42,6 +43,9 @@ class StageRunner : public TaskRunner {
 
   /// What is kept at this moment, and was at most.
   const KeptMemory& kept() const { return kept_; }
+  /// How large each stage's tapes, inputs, weights and so on were; 0 for what no task made. Not
+  /// while a run goes on.
+  MemorySizes sizes() const;
 
  private:
   void open(Stage k, StageModule* module, LocalHead* head);

@@ -22,13 +22,14 @@ Json pool_json(const exec::StreamMemory::Use& use) {
 
 }  // namespace
 
-Json memory_json(const MeasuredMemory& measured, const std::vector<RankMemory>& predicted) {
+Json memory_json(const MeasuredMemory& measured, const PredictedMemory& predicted) {
   Json ranks = Json::array();
   for (std::size_t r = 0; r < measured.kept.size(); ++r) {
     const exec::KeptMemory::Account& kept = measured.kept[r];
     const auto bytes = [&](Kind kind) { return kept.peak.of(kind).bytes; };
     Json json{{"rank", r},
-              {"predicted_peak_bytes", predicted[r].peak.bytes},
+              {"predicted_peak_bytes", predicted.by_layers[r].peak.bytes},
+              {"predicted_peak_of_tensors_bytes", predicted.by_tensors[r].peak.bytes},
               {"kept_peak_bytes", kept.peak.bytes()},
               {"kept_at_peak_bytes",
                {{"activations", bytes(Kind::activations)},
@@ -46,16 +47,17 @@ Json memory_json(const MeasuredMemory& measured, const std::vector<RankMemory>& 
   return ranks;
 }
 
-Table memory_table(const MeasuredMemory& measured, const std::vector<RankMemory>& predicted) {
-  std::vector<std::string> columns{"rank", "predicted", "kept", "with queues"};
+Table memory_table(const MeasuredMemory& measured, const PredictedMemory& predicted) {
+  std::vector<std::string> columns{"rank", "by layers", "by tensors", "kept", "with queues"};
   const bool pools = !measured.pools.empty();
   if (pools) columns.insert(columns.end(), {"pool", "workspace", "allocated"});
   Table table(columns);
   for (std::size_t r = 0; r < measured.kept.size(); ++r) {
     const exec::KeptMemory::Account& kept = measured.kept[r];
-    std::vector<std::string> cells{fmt::format("{}", r), sim::format_size(predicted[r].peak.bytes),
-                                   sim::format_size(kept.peak.bytes()),
-                                   sim::format_size(kept.peak_with_queues)};
+    std::vector<std::string> cells{
+        fmt::format("{}", r), sim::format_size(predicted.by_layers[r].peak.bytes),
+        sim::format_size(predicted.by_tensors[r].peak.bytes), sim::format_size(kept.peak.bytes()),
+        sim::format_size(kept.peak_with_queues)};
     if (pools) {
       const exec::StreamMemory::Use& use = measured.pools[r];
       for (const std::size_t bytes : {use.peak, use.workspace, use.allocated}) {

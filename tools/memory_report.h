@@ -11,14 +11,21 @@
 
 namespace unlatch::tools {
 
-/// By rank.
 struct MeasuredMemory {
-  std::vector<exec::KeptMemory::Account> kept;
-  std::vector<exec::StreamMemory::Use> pools;  ///< of a device; empty on the CPU
+  MemorySizes sizes;                            ///< by stage
+  std::vector<exec::KeptMemory::Account> kept;  ///< by rank
+  std::vector<exec::StreamMemory::Use> pools;   ///< of a device; empty on the CPU
+};
+
+/// What the ranks keep by the timeline of the run, with the sizes that a model's layers say and
+/// with those that the tensors had. The second is what the executor should have kept.
+struct PredictedMemory {
+  std::vector<RankMemory> by_layers;
+  std::vector<RankMemory> by_tensors;
 };
 
 /// "memory_detail".
-Json memory_json(const MeasuredMemory& measured, const std::vector<RankMemory>& predicted);
-Table memory_table(const MeasuredMemory& measured, const std::vector<RankMemory>& predicted);
+Json memory_json(const MeasuredMemory& measured, const PredictedMemory& predicted);
+Table memory_table(const MeasuredMemory& measured, const PredictedMemory& predicted);
 
 }  // namespace unlatch::tools

@@ -228,10 +228,10 @@ struct Trained {
   MeasuredMemory memory;
 };
 
-std::vector<exec::KeptMemory::Account> kept_by(const exec::StageRunner& runner, int ranks) {
-  std::vector<exec::KeptMemory::Account> kept;
-  for (const Rank r : up_to<Rank>(ranks)) kept.push_back(runner.kept().of(r));
-  return kept;
+MeasuredMemory memory_of(const exec::StageRunner& runner, int ranks) {
+  MeasuredMemory memory{.sizes = runner.sizes(), .kept = {}, .pools = {}};
+  for (const Rank r : up_to<Rank>(ranks)) memory.kept.push_back(runner.kept().of(r));
+  return memory;
 }
 
 std::function<double(int)> rate_of_batch(const TrainingPlan& plan) {
@@ -266,7 +266,7 @@ Trained train_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
                   .model = {},
                   .workers = backend.workers(),
                   .memory = {}};
-  trained.memory.kept = kept_by(runner, graph.ranks());
+  trained.memory = memory_of(runner, graph.ranks());
   std::vector<exec::Tensor> weights;
   for (const Stage k : up_to<Stage>(plan.shape.stages_a_copy())) {
     weights.push_back(runner.weights(k));
@@ -288,7 +288,7 @@ Trained train_on_device(const TrainingPlan& plan, const TaskGraph& graph,
   exec::StageRunner runner(graph, device->modules(), device->feed(), rate_of_batch(plan), observer);
   exec::StreamBackend backend(graph, device->order(), runner);
   Trained trained{.timeline = exec::run(graph, backend), .model = {}, .workers = 1, .memory = {}};
-  trained.memory.kept = kept_by(runner, graph.ranks());
+  trained.memory = memory_of(runner, graph.ranks());
   for (const Rank r : up_to<Rank>(graph.ranks())) {
     trained.memory.pools.push_back(device->memory_of(r));
   }
