@@ -194,14 +194,16 @@ MemorySizes memory_sizes_of(const TrainingPlan& plan, const LocalGradients& loca
   const auto shapes = plan.model.shapes();
   MemorySizes sizes;
   for (const models::StageRange& range : ranges) {
-    std::int64_t tape = 0, weights = 0;
+    std::int64_t for_weights = 0, weights = 0;
     for (int j = range.first; j <= range.last; ++j) {
       const auto at = static_cast<std::size_t>(j);
-      tape += models::tape_bytes(plan.model.layers[at], shapes[at]);
+      for_weights += models::weight_grad_activation_bytes(plan.model.layers[at], shapes[at]);
       weights += models::parameter_count(plan.model.layers[at], shapes[at]) * float_bytes;
     }
     const auto first = static_cast<std::size_t>(range.first);
+    const std::int64_t tape = models::tape_bytes(plan.model.layers_of(range), shapes[first]);
     sizes.activation.push_back(tape * plan.piece_size());
+    sizes.weight_grad_activation.push_back(for_weights * plan.piece_size());
     sizes.input.push_back(shapes[first].elements() * float_bytes * plan.piece_size());
     sizes.weight.push_back(weights);
     sizes.gradient.push_back(weights);
