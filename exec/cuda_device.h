@@ -34,6 +34,7 @@ class Device : private DeviceMemory {
   StreamOrder& order() { return order_; }
   /// Null without graphs.
   const StreamReplay* replay() const { return replay_.get(); }
+  StreamMemory::Use memory_of(Rank rank) const { return memory_.use_of(rank); }
 
   /// The only ways to put work on the lane: a call of a CUDA library, which is checked, and the
   /// launch of an own kernel, which gets the stream before its arguments. A piece that comes again

@@ -69,6 +69,7 @@ class CudaRun : public DeviceRun {
     return modules;
   }
   Feed& feed() override { return feed_; }
+  StreamMemory::Use memory_of(Rank rank) const override { return device_.memory_of(rank); }
   std::vector<float> to_host(const Tensor& tensor) override { return device_.download(tensor); }
   std::vector<float> statistics() override {
     std::vector<float> all;

@@ -50,6 +50,7 @@ class CudaStage : public StageModule {
   void report_loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,
                    Workspace& workspace, std::function<void(const Loss&)> report) override;
   Number number() const override { return Number::float32; }
+  std::size_t optimizer_bytes() const override { return velocity_.bytes(); }
   Tensor received(Tensor tensor) override { return device().brought(std::move(tensor)); }
   Tensor copy_of(const Tensor& weights) override { return device().copy_of(weights); }
   void all_reduce(std::span<Tensor* const> tensors, double factor) override;

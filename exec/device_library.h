@@ -9,6 +9,7 @@
 
 #include "exec/dnn_stage.h"
 #include "exec/precision.h"
+#include "exec/stream_memory.h"
 #include "exec/stream_order.h"
 
 namespace unlatch::exec {
@@ -32,6 +33,8 @@ class DeviceRun {
   /// One a stage, copy after copy.
   virtual std::vector<StageModule*> modules() = 0;
   virtual Feed& feed() = 0;
+  /// Of the pool of a rank.
+  virtual StreamMemory::Use memory_of(Rank rank) const = 0;
   /// After the run.
   virtual std::vector<float> to_host(const Tensor& tensor) = 0;
   /// Running statistics of the first copy of the model.

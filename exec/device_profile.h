@@ -7,8 +7,8 @@
 namespace unlatch::exec {
 
 /// Trains on one lane of one device, every task timed by its clock (see ProfileSteps; a run of them
-/// has at most 500 in each half). `where.run` comes from the options, of which `burst` and `workers`
-/// have no meaning here: the host has one thread.
+/// has at most 500 in each half). `where.run` comes from the options, of which `burst` and
+/// `workers` have no meaning here: the host has one thread.
 ///
 /// A layer's time holds its launch where the device waits for the host, so there is no overhead of
 /// a call besides. `input` is what the first F takes beyond an R of its layer, `loss` the same of

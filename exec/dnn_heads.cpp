@@ -77,6 +77,9 @@ class Classifier : public LocalHead {
   void learn(const Tensor&, const Tensor&, const Tensor&, Workspace&) override {}
   void update(double rate) override { net_->update(weights_, gradient_, rate); }
   std::vector<double> parameters() const override { return as_doubles(weights_); }
+  Bytes bytes() const override {
+    return {weights_.bytes(), gradient_.bytes(), net_->optimizer_bytes()};
+  }
 
  private:
   std::unique_ptr<DnnStageModule> net_;
@@ -129,6 +132,10 @@ class Synthesiser : public LocalHead {
     std::vector<double> all = as_doubles(weights_);
     all.insert(all.end(), constants_.begin(), constants_.end());
     return all;
+  }
+  Bytes bytes() const override {
+    return {.weights = weights_.bytes() + constants_.size() * sizeof(float),
+            .gradient = gradient_.bytes()};
   }
 
  private:
@@ -201,6 +208,7 @@ class Feedback : public LocalHead {
   void learn(const Tensor&, const Tensor&, const Tensor&, Workspace&) override {}
   void update(double) override {}
   std::vector<double> parameters() const override { return as_doubles(weights_); }
+  Bytes bytes() const override { return {.weights = weights_.bytes()}; }
 
  private:
   Place output_;

@@ -129,6 +129,8 @@ Loss DnnStageModule::loss(const Tensor& output, const Tensor& target, double sca
   });
 }
 
+std::size_t DnnStageModule::optimizer_bytes() const { return parts_->optimizer.bytes(); }
+
 Tensor DnnStageModule::copy_of(const Tensor& weights) { return parts_->pool.copy_of(weights); }
 
 void DnnStageModule::all_reduce(std::span<Tensor* const> tensors, double factor) {

@@ -45,6 +45,7 @@ class DnnStageModule : public StageModule {
   Loss loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,
             Workspace& workspace) override;
   Number number() const override { return Number::float32; }
+  std::size_t optimizer_bytes() const override;
   Tensor copy_of(const Tensor& weights) override;
   void all_reduce(std::span<Tensor* const> tensors, double factor) override;
   Tensor predicted(const Tensor& weights, int updates, double rate) override;

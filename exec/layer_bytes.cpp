@@ -40,7 +40,7 @@ void LayerBytesRunner::forward(const Task& task, Workspace& workspace) {
 
 /// While all of them are there: from the last, to which a shared tensor belongs.
 void LayerBytesRunner::count_tapes() {
-  Counted counted;
+  SeenMemory counted;
   for (std::size_t j = tapes_.size(); j-- > 0;) bytes_[j].tape = tapes_[j]->bytes_beside(counted);
 }
 

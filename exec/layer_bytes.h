@@ -40,7 +40,7 @@ class LayerBytesRunner : public TaskRunner {
   std::vector<Tensor> weights_;
   std::vector<std::unique_ptr<StageModule::Tape>> tapes_;
   Tensor flow_;  ///< the output of the newest F, or the gradient of the newest I
-  Counted counted_;
+  SeenMemory counted_;
   std::vector<LayerBytes> bytes_;
 };
 

@@ -2,7 +2,7 @@
 
 namespace unlatch::exec {
 
-std::size_t Kept::bytes(Counted& counted) const {
+std::size_t Kept::bytes(SeenMemory& counted) const {
   std::size_t sum = 0;
   for (const Tensor& tensor : tensors) {
     if (counted.insert(tensor.data<std::byte>()).second) sum += tensor.bytes();
@@ -12,7 +12,7 @@ std::size_t Kept::bytes(Counted& counted) const {
 }
 
 std::size_t LayerTape::bytes() const {
-  Counted counted;
+  SeenMemory counted;
   return kept.bytes(counted);
 }
 

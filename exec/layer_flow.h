@@ -26,14 +26,14 @@ struct Kept {
   std::vector<Kept> inner;  ///< of the layers inside a residual block
 
   /// Without memory that is in `counted`, to which it adds its own: neighbours share tensors.
-  std::size_t bytes(Counted& counted) const;
+  std::size_t bytes(SeenMemory& counted) const;
 };
 
 /// What the layers of a stage keep.
 struct LayerTape : StageModule::Tape {
   Kept kept;
   std::size_t bytes() const override;
-  std::size_t bytes_beside(Counted& counted) const override { return kept.bytes(counted); }
+  std::size_t bytes_beside(SeenMemory& counted) const override { return kept.bytes(counted); }
 };
 
 }  // namespace unlatch::exec

@@ -110,7 +110,7 @@ class ProfiledModel {
 
  private:
   static std::vector<std::size_t> bytes_by_layer(const Kept& kept) {
-    Counted counted;
+    SeenMemory counted;
     std::vector<std::size_t> bytes(kept.inner.size());
     for (std::size_t j = bytes.size(); j-- > 0;) bytes[j] = kept.inner[j].bytes(counted);
     return bytes;

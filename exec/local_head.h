@@ -23,6 +23,13 @@ class LocalHead {
   /// A head with a loss takes its optimizer step, together with its stage.
   virtual void update(double rate) = 0;
   virtual std::vector<double> parameters() const = 0;
+  /// What it keeps; `optimizer` is the state of its own.
+  struct Bytes {
+    std::size_t weights = 0;
+    std::size_t gradient = 0;
+    std::size_t optimizer = 0;
+  };
+  virtual Bytes bytes() const = 0;
 };
 
 }  // namespace unlatch::exec

@@ -31,6 +31,7 @@ class ScalarChainModule : public StageModule {
   Loss loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,
             Workspace& workspace) override;
   Number number() const override { return Number::float64; }
+  std::size_t optimizer_bytes() const override { return optimizer_.bytes(); }
   Tensor copy_of(const Tensor& weights) override;
   void all_reduce(std::span<Tensor* const> tensors, double factor) override;
   Tensor predicted(const Tensor& weights, int updates, double rate) override;

@@ -22,6 +22,7 @@ class ScalarHead : public LocalHead {
   void learn(const Tensor&, const Tensor&, const Tensor&, Workspace&) override {}
   void update(double rate) override;
   std::vector<double> parameters() const override { return {weight_[0]}; }
+  Bytes bytes() const override { return {sizeof weight_, sizeof sum_, optimizer_.bytes()}; }
 
  private:
   std::array<double, 1> weight_{1.0};
@@ -42,6 +43,7 @@ class ScalarSynthesiser : public LocalHead {
              Workspace& workspace) override;
   void update(double) override {}
   std::vector<double> parameters() const override;
+  Bytes bytes() const override { return {.weights = parameters().size() * sizeof(double)}; }
 
  private:
   double predict(double h, double y) const;
@@ -62,6 +64,7 @@ class ScalarFeedback : public LocalHead {
   void learn(const Tensor&, const Tensor&, const Tensor&, Workspace&) override {}
   void update(double) override {}
   std::vector<double> parameters() const override { return {b_}; }
+  Bytes bytes() const override { return {.weights = sizeof b_}; }
 
  private:
   double b_;

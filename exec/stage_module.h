@@ -30,7 +30,7 @@ struct Loss {
 };
 
 /// Memory that a count has seen, by its address.
-using Counted = std::unordered_set<const std::byte*>;
+using SeenMemory = std::unordered_set<const std::byte*>;
 
 /// One stage. Weights come from outside, so that one module serves all versions. Calls for
 /// different lanes may overlap (F beside R); each then has its own workspace.
@@ -42,9 +42,9 @@ class StageModule {
     virtual ~Tape() = default;
     /// Memory it keeps alive; what two layers share counts once.
     virtual std::size_t bytes() const = 0;
-    /// The same without what is in `counted`, to which it adds its own: tapes of neighbouring stages
-    /// may share tensors.
-    virtual std::size_t bytes_beside(Counted&) const { return bytes(); }
+    /// The same without what is in `counted`, to which it adds its own: tapes of neighbouring
+    /// stages may share tensors.
+    virtual std::size_t bytes_beside(SeenMemory&) const { return bytes(); }
   };
   /// normal: training forward that owns the batch-norm running statistics.
   /// replay: the same numbers again, statistics left alone.
@@ -94,6 +94,8 @@ class StageModule {
   /// What its tensors of weights and gradients hold.
   enum class Number { float32, float64 };
   virtual Number number() const = 0;
+  /// Of the state of its optimizer.
+  virtual std::size_t optimizer_bytes() const = 0;
   /// A copy of the weights as the optimizer's momentum alone would move them in so many updates.
   virtual Tensor predicted(const Tensor& weights, int updates, double rate) = 0;
   /// One optimizer step on the weights in place; zeroes the gradient.

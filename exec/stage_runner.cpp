@@ -1,5 +1,6 @@
 #include "exec/stage_runner.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "schedules/error.h"
@@ -14,6 +15,9 @@ StageRunner::StageRunner(const TaskGraph& graph, std::vector<StageModule*> modul
       feed_(feed),
       rate_(std::move(rate)),
       observer_(std::move(observer)),
+      recomputes_(std::ranges::find(graph.tasks(), Op::recompute, &Task::op) !=
+                  graph.tasks().end()),
+      kept_(graph),
       stages_(graph.shape().stages) {
   require(modules.size() == stages_.size(), "{} stage modules were given for {} stages",
           modules.size(), stages_.size());
@@ -26,26 +30,43 @@ StageRunner::StageRunner(const TaskGraph& graph, std::vector<StageModule*> modul
           "{}: {} copies of the model were asked for, but local heads belong to one copy and are "
           "never averaged; run one replica",
           graph.schedule(), graph.shape().copies);
-  const int micro_batches = graph.shape().all_micro_batches();
-  for (std::size_t k = 0; k < stages_.size(); ++k) {
-    StageState& stage = stages_[k];
-    stage.module = modules[k];
-    stage.weights = stage.module->initial_weights();
-    stage.gradient = stage.module->zero_gradient();
-    stage.activations.resize(micro_batches);
-    stage.errors.resize(micro_batches);
-    stage.inputs.resize(micro_batches);
-    stage.tapes.resize(micro_batches);
-    if (!graph.learning().sources.empty()) {
-      stage.takers.resize(micro_batches);
-      for (const MicroBatch source : graph.learning().sources[k]) ++stage.takers[source.value];
-    }
-    if (!local || graph.shape().is_last(Stage{static_cast<int>(k)})) continue;
-    stage.head = heads[k];
-    if (!has_feedback()) stage.outputs.resize(micro_batches);
+  for (const Stage k : up_to<Stage>(graph.shape().stages)) {
+    open(k, modules[k.value], local && !is_last(k) ? heads[k.value] : nullptr);
   }
   copies_ = make_copies(graph, stages_);
   if (graph.learning().rescaled_updates > 0 || graph.learning().drift_decay > 0) follow_drift();
+}
+
+/// What waits for a stage is on the rank of the stage that made it.
+void StageRunner::open(Stage k, StageModule* module, LocalHead* head) {
+  using Kind = KeptMemory::Kind;
+  StageState& stage = stages_[k.value];
+  stage.module = module;
+  stage.head = head;
+  stage.weights = module->initial_weights();
+  stage.gradient = module->zero_gradient();
+  const Counter versions(kept_, k, Kind::weights);
+  versions.add(stage.weights.bytes());
+  kept_.add(k, Kind::gradients, 1, static_cast<std::int64_t>(stage.gradient.bytes()));
+  kept_.add(k, Kind::optimizer, 1, static_cast<std::int64_t>(module->optimizer_bytes()));
+  if (head != nullptr) {
+    const LocalHead::Bytes bytes = head->bytes();
+    kept_.add(k, Kind::weights, 0, static_cast<std::int64_t>(bytes.weights));
+    kept_.add(k, Kind::gradients, 0, static_cast<std::int64_t>(bytes.gradient));
+    kept_.add(k, Kind::optimizer, 0, static_cast<std::int64_t>(bytes.optimizer));
+  }
+  const int places = graph_.shape().all_micro_batches();
+  const Stage above = is_last(k) ? k : has_feedback() ? graph_.shape().last_of(k) : k + 1;
+  const Stage below = graph_.shape().is_first(k) ? k : k - 1;
+  stage.stash = CountedVersions(versions);
+  stage.tapes = {places, {kept_, k, Kind::activations}};
+  stage.inputs = {places, {kept_, k, Kind::inputs}};
+  stage.activations = {places, {kept_, below, Kind::queues}};
+  stage.errors = {places, {kept_, above, Kind::queues}};
+  if (head != nullptr && !has_feedback()) stage.outputs = {places, {kept_, k, Kind::queues}};
+  if (graph_.learning().sources.empty()) return;
+  stage.takers.resize(places);
+  for (const MicroBatch source : graph_.learning().sources[k.value]) ++stage.takers[source.value];
 }
 
 void StageRunner::follow_drift() {
@@ -89,11 +110,33 @@ const Tensor& StageRunner::weights(Stage k) const {
   return stages_[k.value].weights;
 }
 
+MemorySizes StageRunner::sizes() const {
+  MemorySizes sizes;
+  const auto add = [](std::vector<std::int64_t>& to, std::size_t bytes) {
+    to.push_back(static_cast<std::int64_t>(bytes));
+  };
+  for (const StageState& stage : stages_) {
+    const auto head = stage.head == nullptr ? LocalHead::Bytes{} : stage.head->bytes();
+    add(sizes.activation, stage.tapes.size());
+    add(sizes.input, stage.inputs.size());
+    add(sizes.weight_grad_activation, stage.tapes.size_after_input());
+    add(sizes.weight, stage.weights.bytes() + head.weights);
+    add(sizes.gradient, stage.gradient.bytes() + head.gradient);
+    add(sizes.optimizer, stage.module->optimizer_bytes() + head.optimizer);
+  }
+  return sizes;
+}
+
 Tensor& StageRunner::gradient_of(const Task& task) {
   return copies_ ? copies_->gradient_of(task.stage, batch_of(graph_, task)) : state(task).gradient;
 }
 
 void StageRunner::run(const Task& task, Workspace& workspace) {
+  perform(task, workspace);
+  if (task.has(last_reader)) state(task).stash.drop(task.version);
+}
+
+void StageRunner::perform(const Task& task, Workspace& workspace) {
   switch (task.op) {
     case Op::forward:
       return forward(task, workspace);
@@ -131,8 +174,8 @@ Tensor StageRunner::take_input(const Task& task) {
   if (graph_.shape().is_first(task.stage)) return feed_.input(task.micro_batch);
   const int from = graph_.source(task.stage, task.micro_batch).value;
   const bool is_last_taker = stage.takers.empty() || --stage.takers[from] == 0;
-  return stage.module->received(is_last_taker ? std::exchange(stage.activations[from], {})
-                                              : stage.activations[from]);
+  return stage.module->received(is_last_taker ? stage.activations.take(from)
+                                              : stage.activations.at(from));
 }
 
 void StageRunner::forward(const Task& task, Workspace& workspace) {
@@ -144,11 +187,12 @@ void StageRunner::forward(const Task& task, Workspace& workspace) {
   const int ahead = graph_.learning().predicts_weights ? batch_of(graph_, task) - task.version : 0;
   Tensor guess;
   if (ahead > 0) guess = stage.module->predicted(stage.weights, ahead, rate_(task.version));
-  Tensor output = stage.module->forward(ahead > 0 ? guess : read_weights(task), input,
-                                        StageModule::Pass::normal,
-                                        keeps_tape ? &stage.tapes[i] : nullptr, workspace);
-  if (task.has(last_reader)) stage.stash.erase(task.version);
-  if (!keeps_tape) stage.inputs[i] = std::move(input);
+  std::unique_ptr<StageModule::Tape> tape;
+  Tensor output =
+      stage.module->forward(ahead > 0 ? guess : read_weights(task), input,
+                            StageModule::Pass::normal, keeps_tape ? &tape : nullptr, workspace);
+  if (keeps_tape) stage.tapes.put(i, std::move(tape));
+  if (recomputes_) stage.inputs.put(i, std::move(input));
   hand_on(task, std::move(output), workspace);
 }
 
@@ -156,46 +200,48 @@ void StageRunner::forward(const Task& task, Workspace& workspace) {
 void StageRunner::hand_on(const Task& task, Tensor output, Workspace& workspace) {
   const int i = task.micro_batch.value;
   if (!is_last(task.stage)) {
-    if (!state(task).outputs.empty()) state(task).outputs[i] = output;
+    if (state(task).outputs.has_places()) state(task).outputs.put(i, output);
     StageState& next = stages_[task.stage.value + 1];
-    if (next.takers.empty() || next.takers[i] > 0) next.activations[i] = std::move(output);
+    if (next.takers.empty() || next.takers[i] > 0) next.activations.put(i, std::move(output));
     return;
   }
   StageState& stage = state(task);
-  stage.module->report_loss(output, target_of(task), graph_.learning().loss_scale, &stage.errors[i],
+  Tensor error;
+  stage.module->report_loss(output, target_of(task), graph_.learning().loss_scale, &error,
                             workspace, [this, which = task.micro_batch](const Loss& loss) {
                               if (observer_.loss) observer_.loss(which, loss);
                             });
   if (has_feedback()) {
     const int first = task.stage.value - graph_.shape().model_stage(task.stage).value;
-    for (int k = first; k < task.stage.value; ++k) stages_[k].errors[i] = stage.errors[i];
+    for (int k = first; k < task.stage.value; ++k) stages_[k].errors.put(i, error);
   }
+  stage.errors.put(i, std::move(error));
 }
 
 void StageRunner::recompute(const Task& task, Workspace& workspace) {
   StageState& stage = state(task);
   const int i = task.micro_batch.value;
-  const Tensor input = std::exchange(stage.inputs[i], {});
-  stage.module->forward(read_weights(task), input, StageModule::Pass::replay, &stage.tapes[i],
+  std::unique_ptr<StageModule::Tape> tape;
+  stage.module->forward(read_weights(task), stage.inputs.at(i), StageModule::Pass::replay, &tape,
                         workspace);
+  stage.tapes.put(i, std::move(tape));
 }
 
 /// Of the next stage's backward, the loss, or the stage's own head.
 Tensor StageRunner::output_gradient(const Task& task, Workspace& workspace) {
   StageState& stage = state(task);
   const int i = task.micro_batch.value;
-  if (stage.head == nullptr) return stage.module->received(std::exchange(stage.errors[i], {}));
-  Tensor& kept = has_feedback() ? stage.errors[i] : stage.outputs[i];
+  if (stage.head == nullptr) return stage.module->received(stage.errors.take(i));
+  CountedTensors& kept = has_feedback() ? stage.errors : stage.outputs;
   const bool still_to_learn = source() == GradientSource::synthesiser;
-  const Tensor from = still_to_learn ? kept : std::exchange(kept, {});
+  const Tensor from = still_to_learn ? kept.at(i) : kept.take(i);
   return stage.head->gradient(from, target_of(task), graph_.learning().loss_scale, workspace);
 }
 
 void StageRunner::learn(const Task& task, Workspace& workspace) {
   StageState& stage = state(task);
   const int i = task.micro_batch.value;
-  stage.head->learn(std::exchange(stage.outputs[i], {}), target_of(task),
-                    std::exchange(stage.errors[i], {}), workspace);
+  stage.head->learn(stage.outputs.take(i), target_of(task), stage.errors.take(i), workspace);
 }
 
 void StageRunner::backward(const Task& task, Workspace& workspace) {
@@ -208,28 +254,33 @@ void StageRunner::backward(const Task& task, Workspace& workspace) {
                      source() != GradientSource::local_head;
   Tensor gradient;
   if (task.op == Op::backward) {
-    const auto tape = std::exchange(stage.tapes[i], nullptr);
-    gradient =
-        stage.module->backward(weights, *tape, error, scale, sends, gradient_of(task), workspace);
+    gradient = stage.module->backward(weights, stage.tapes.at(i), error, scale, sends,
+                                      gradient_of(task), workspace);
   } else {
     gradient =
-        stage.module->backward_input(weights, *stage.tapes[i], error, scale, sends, workspace);
+        stage.module->backward_input(weights, stage.tapes.at(i), error, scale, sends, workspace);
+    stage.tapes.shrank(i);
   }
-  if (sends) stages_[task.stage.value - 1].errors[i] = std::move(gradient);
-  if (task.has(last_reader)) stage.stash.erase(task.version);
+  if (sends) stages_[task.stage.value - 1].errors.put(i, std::move(gradient));
+  if (task.op == Op::backward) forget(task);
 }
 
 void StageRunner::backward_weight(const Task& task, Workspace& workspace) {
-  StageState& stage = state(task);
-  const auto tape = std::exchange(stage.tapes[task.micro_batch.value], nullptr);
-  stage.module->backward_weight(*tape, gradient_of(task), workspace);
-  if (task.has(last_reader)) stage.stash.erase(task.version);
+  state(task).module->backward_weight(state(task).tapes.at(task.micro_batch.value),
+                                      gradient_of(task), workspace);
+  forget(task);
+}
+
+/// What a micro-batch has left in a stage.
+void StageRunner::forget(const Task& task) {
+  state(task).tapes.drop(task.micro_batch.value);
+  if (recomputes_) state(task).inputs.take(task.micro_batch.value);
 }
 
 void StageRunner::update(const Task& task) {
   StageState& stage = state(task);
   if (task.has(keeps_old)) {
-    stage.stash[stage.version] = stage.weights;
+    stage.stash.put(stage.version, stage.weights);
     stage.weights = stage.module->copy_of(stage.weights);
   }
   const double rate = rate_of(task);

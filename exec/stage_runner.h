@@ -10,6 +10,7 @@
 #include "exec/task_runner.h"
 #include "models/drift.h"
 #include "schedules/graph.h"
+#include "traces/memory.h"
 
 namespace unlatch::exec {
 
@@ -23,7 +24,8 @@ struct Observer {
 
 /// Weights and their stashed versions, activations, tapes, stored inputs, gradients in flight and
 /// optimizer steps of all stages. What each task reads and writes follows from the graph, so the
-/// result never depends on timing. For one run of one graph.
+/// result never depends on timing. As the contract counts memory, a stage of a schedule that
+/// recomputes keeps every input until the end of B. For one run of one graph.
 class StageRunner : public TaskRunner {
  public:
   /// `rate` gives the learning rate for the gradient of a batch. Everything referred to must
@@ -39,7 +41,15 @@ class StageRunner : public TaskRunner {
   /// on.
   const Tensor& weights(Stage k) const;
 
+  /// What is kept at this moment, and was at most.
+  const KeptMemory& kept() const { return kept_; }
+  /// How large each stage's tapes, inputs, weights and so on were; 0 for what no task made. Not
+  /// while a run goes on.
+  MemorySizes sizes() const;
+
  private:
+  void open(Stage k, StageModule* module, LocalHead* head);
+  void perform(const Task& task, Workspace& workspace);
   /// The weights of the version that a task reads, from the stash if an update came between.
   const Tensor& read_weights(const Task& task) const;
   Tensor target_of(const Task& task);
@@ -49,6 +59,7 @@ class StageRunner : public TaskRunner {
   void backward(const Task& task, Workspace& workspace);  ///< B and I
   void backward_weight(const Task& task, Workspace& workspace);
   Tensor output_gradient(const Task& task, Workspace& workspace);
+  void forget(const Task& task);
   void learn(const Task& task, Workspace& workspace);
   void update(const Task& task);
   /// Each copy reads what it was sent by a server.
@@ -69,6 +80,8 @@ class StageRunner : public TaskRunner {
   Feed& feed_;
   std::function<double(int)> rate_;
   Observer observer_;
+  bool recomputes_;
+  KeptMemory kept_;
   std::vector<StageState> stages_;
   std::vector<int> delays_;  ///< forward staleness by stage, where PipeMare's corrections need it
   std::vector<std::variant<models::Drift<float>, models::Drift<double>>> drifts_;  ///< likewise

@@ -1,6 +1,7 @@
 #include "exec/stream_memory.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -28,12 +29,55 @@ struct Block {
   std::byte* memory = nullptr;
   int number = 0;  ///< in the order of allocation
   std::vector<User> users;
+  std::size_t asked = 0;  ///< by the tensor that has it
 
   int last_task() const {
     int last = -1;
     for (const User& user : users) last = std::max(last, user.task.value);
     return last;
   }
+};
+
+/// What a rank holds, told apart by tasks: all that changes between two tasks is within one.
+class Meter {
+ public:
+  void take(const Block& block, std::optional<TaskId> task) {
+    begin(task);
+    use_.held += block.size;
+    use_.asked += block.asked;
+    use_.peak = std::max(use_.peak, use_.held);
+    most_ = std::max(most_, use_.held);
+  }
+  void drop(const Block& block, std::optional<TaskId> task) {
+    begin(task);
+    use_.held -= block.size;
+    use_.asked -= block.asked;
+  }
+  void allocate(std::size_t bytes) { use_.allocated += bytes; }
+  void release(std::size_t bytes) { use_.allocated -= bytes; }
+
+  std::size_t held() const { return use_.held; }
+  std::size_t allocated() const { return use_.allocated; }
+  /// As if the task at hand were over.
+  StreamMemory::Use use() const {
+    StreamMemory::Use use = use_;
+    use.kept_peak = std::max({use.kept_peak, before_, use.held});
+    use.workspace = std::max(use.workspace, most_ - std::max(before_, use.held));
+    return use;
+  }
+
+ private:
+  void begin(std::optional<TaskId> task) {
+    if (task == task_) return;
+    use_ = use();
+    task_ = task;
+    before_ = most_ = use_.held;
+  }
+
+  StreamMemory::Use use_;
+  std::optional<TaskId> task_;  ///< the last that changed anything; none before the run
+  std::size_t before_ = 0;      ///< held when it began
+  std::size_t most_ = 0;        ///< held since
 };
 
 }  // namespace
@@ -51,9 +95,8 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
   Tensor take(Rank rank, std::size_t bytes) {
     if (bytes == 0) return {};
     Block& block = found(rank, rounded_up(bytes));
-    Pool& pool = pools_[rank.value];
-    pool.use.held += block.size;
-    pool.use.peak = std::max(pool.use.peak, pool.use.held);
+    block.asked = bytes;
+    pools_[rank.value].meter.take(block, order_.current());
     wait_for_users(block);
     use(block);
     return {{block.memory, [pools = shared_from_this()](std::byte* m) { pools->give_back(m); }},
@@ -67,12 +110,12 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
   int device_of(const Tensor& tensor) const {
     return memory_.device_of(blocks_.at(tensor.data<std::byte>()).rank);
   }
-  Use use_of(Rank rank) const { return pools_[rank.value].use; }
+  Use use_of(Rank rank) const { return pools_[rank.value].meter.use(); }
 
  private:
   struct Pool {
     std::unordered_map<std::size_t, std::vector<Block*>> free;  ///< by size, then by number
-    Use use;
+    Meter meter;
   };
 
   bool is_past(const User& user) const {
@@ -92,10 +135,9 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
     if (soonest != free.end()) return taken(free, soonest);
     release_free_blocks(rank);
     if (Block* fresh = allocated(rank, size)) return *fresh;
-    const Use& use = pools_[rank.value].use;
     throw RunError(fmt::format(
         "out of device memory: {} bytes are needed beside the {} in use on rank {}, of {}", size,
-        use.held, rank.value,
+        pools_[rank.value].meter.held(), rank.value,
         limit_ > 0 ? fmt::format("{} allowed", limit_) : "what the device has"));
   }
 
@@ -107,11 +149,11 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
 
   Block* allocated(Rank rank, std::size_t size) {
     Pool& pool = pools_[rank.value];
-    if (limit_ > 0 && pool.use.allocated + size > limit_) return nullptr;
+    if (limit_ > 0 && pool.meter.allocated() + size > limit_) return nullptr;
     std::byte* memory = memory_.allocate(rank, size);
     if (memory == nullptr) return nullptr;
-    pool.use.allocated += size;
-    return &(blocks_[memory] = {rank, size, memory, ++allocations_, {}});
+    pool.meter.allocate(size);
+    return &(blocks_[memory] = {rank, size, memory, ++allocations_, {}, 0});
   }
 
   /// Blocks of other sizes go back to the device; the host waits for their users. What the task at
@@ -124,7 +166,7 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
         if (std::ranges::any_of(block->users, is_current, &User::task)) return false;
         for (const User& user : block->users) order_.wait_until_over(user.task);
         memory_.release(rank, block->memory);
-        pool.use.allocated -= bytes;
+        pool.meter.release(bytes);
         blocks_.erase(block->memory);
         return true;
       });
@@ -152,7 +194,7 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
   void give_back(std::byte* memory) {
     Block& block = blocks_.at(memory);
     Pool& pool = pools_[block.rank.value];
-    pool.use.held -= block.size;
+    pool.meter.drop(block, order_.current());
     std::vector<Block*>& free = pool.free[block.size];
     free.insert(std::ranges::upper_bound(free, block.number, {}, &Block::number), &block);
   }

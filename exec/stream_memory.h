@@ -40,9 +40,13 @@ class StreamMemory {
   /// Of the rank that took it.
   int device_of(const Tensor& tensor) const;
 
+  /// In bytes of blocks, which are rounded up, but for `asked`.
   struct Use {
     std::size_t held = 0;       ///< in tensors that the host has not dropped
-    std::size_t peak = 0;       ///< the most of that
+    std::size_t asked = 0;      ///< what those tensors hold
+    std::size_t peak = 0;       ///< most held, within tasks too
+    std::size_t kept_peak = 0;  ///< most held between tasks
+    std::size_t workspace = 0;  ///< most that a task held beyond what was held before or after it
     std::size_t allocated = 0;  ///< of the device
   };
   Use use_of(Rank rank) const;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -71,8 +72,14 @@ std::int64_t statistic_count(const Layer& layer, const SampleShape& input);
 std::int64_t forward_flops(const Layer& layer, const SampleShape& input);
 /// Input gradient and weight gradient together.
 std::int64_t backward_flops(const Layer& layer, const SampleShape& input);
-/// Bytes that backward needs of one sample beyond the weights: the float32 input of a layer, for
-/// max pooling the place of each maximum. No tensor is counted by two layers of a chain.
+/// Bytes that backward needs of one sample beyond the weights: the float32 input of a layer, of
+/// ReLU the output, for max pooling the place of each maximum. By itself:
 std::int64_t tape_bytes(const Layer& layer, const SampleShape& input);
+/// Of layers one after the other, no tensor counted twice: what a ReLU keeps is the next one's
+/// input.
+std::int64_t tape_bytes(std::span<const Layer> layers, SampleShape input);
+/// Bytes of one sample that the weight gradient needs once the input gradient is done: input and
+/// output gradient of a layer with a weight matrix. (What batch norm keeps is of no sample.)
+std::int64_t weight_grad_activation_bytes(const Layer& layer, const SampleShape& input);
 
 }  // namespace unlatch::models

@@ -1,4 +1,4 @@
-// Floating-point operations and tape bytes of layers.
+// Floating-point operations of layers and the bytes that they keep.
 //
 // A multiply-add counts 2, a comparison 1. What is done once a channel and batch (the roots and
 // divisions of batch norm) does not count. A convolution counts its padding as data.
@@ -33,9 +33,37 @@ bool keeps_input(const Layer& layer) {
          std::holds_alternative<Relu>(layer.kind) || std::holds_alternative<Linear>(layer.kind);
 }
 
+bool has_matrix(const Layer& layer) {
+  return std::holds_alternative<Convolution>(layer.kind) ||
+         std::holds_alternative<Linear>(layer.kind);
+}
+
+/// Two branches that begin, or end, with a matrix share what that one reads.
+std::int64_t residual_weight_grad(const Residual& residual, const SampleShape& input,
+                                  const SampleShape& output) {
+  const std::int64_t both = chained(weight_grad_activation_bytes, residual.body, input) +
+                            chained(weight_grad_activation_bytes, residual.shortcut, input);
+  if (residual.body.empty() || residual.shortcut.empty()) return both;
+  const bool one_input = has_matrix(residual.body.front()) && has_matrix(residual.shortcut.front());
+  const bool one_gradient =
+      has_matrix(residual.body.back()) && has_matrix(residual.shortcut.back());
+  return both - (one_input ? 4 * input.elements() : 0) - (one_gradient ? 4 * output.elements() : 0);
+}
+
+/// What a ReLU in front of it keeps as well.
+bool keeps_output_before(const Layer& layer) {
+  const auto* residual = std::get_if<Residual>(&layer.kind);
+  if (residual == nullptr) {
+    return keeps_input(layer) && !std::holds_alternative<Relu>(layer.kind);
+  }
+  const auto begins_so = [](const std::vector<Layer>& branch) {
+    return !branch.empty() && keeps_output_before(branch.front());
+  };
+  return begins_so(residual->body) || begins_so(residual->shortcut);
+}
+
 std::int64_t residual_tape(const Residual& residual, const SampleShape& input) {
-  const std::int64_t both =
-      chained(tape_bytes, residual.body, input) + chained(tape_bytes, residual.shortcut, input);
+  const std::int64_t both = tape_bytes(residual.body, input) + tape_bytes(residual.shortcut, input);
   const bool shared = !residual.body.empty() && !residual.shortcut.empty() &&
                       keeps_input(residual.body.front()) && keeps_input(residual.shortcut.front());
   return shared ? both - 4 * input.elements() : both;
@@ -98,6 +126,24 @@ std::int64_t tape_bytes(const Layer& layer, const SampleShape& input) {
           [](const auto&) { return std::int64_t{0}; },  // global average pool: the shape is enough
       },
       layer.kind);
+}
+
+std::int64_t tape_bytes(std::span<const Layer> layers, SampleShape input) {
+  std::int64_t sum = 0;
+  for (std::size_t j = 0; j < layers.size(); ++j) {
+    const bool counts_with_next = std::holds_alternative<Relu>(layers[j].kind) &&
+                                  j + 1 < layers.size() && keeps_output_before(layers[j + 1]);
+    if (!counts_with_next) sum += tape_bytes(layers[j], input);
+    input = output_shape(layers[j], input);
+  }
+  return sum;
+}
+
+std::int64_t weight_grad_activation_bytes(const Layer& layer, const SampleShape& input) {
+  const SampleShape output = output_shape(layer, input);
+  if (has_matrix(layer)) return 4 * (input.elements() + output.elements());
+  const auto* residual = std::get_if<Residual>(&layer.kind);
+  return residual == nullptr ? 0 : residual_weight_grad(*residual, input, output);
 }
 
 }  // namespace unlatch::models

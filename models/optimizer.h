@@ -39,6 +39,7 @@ class Optimizer {
   /// nothing decayed. In place.
   void coast(std::span<Real> weights, int steps, double rate) const;
   std::span<Real> velocity() { return velocity_; }
+  std::size_t bytes() const { return velocity_.size() * sizeof(Real); }
 
  private:
   OptimizerSpec spec_;

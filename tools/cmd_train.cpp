@@ -31,7 +31,7 @@ struct Report {
   const std::vector<models::StageRange>& ranges;
   const TrainingResult& result;
   Metrics metrics;
-  std::vector<RankMemory> memory;
+  PredictedMemory memory;
   sim::SteadyState steady;
   std::optional<Prediction> prediction;
 
@@ -112,10 +112,12 @@ Json measured_json(const Report& report, int most_path) {
   Json json{{"schedule", plan.spec.method().name},
             {"parameters", parameters_json(plan.spec.options(plan.shape))}};
   add_shape(json, plan.shape);
-  add_run(json, report.graph, report.result.timeline, report.metrics, report.memory, most_path);
+  add_run(json, report.graph, report.result.timeline, report.metrics, report.memory.by_layers,
+          most_path);
   json["steady_state"] = {{"batch_period_ms", report.steady.batch_period_ns / 1e6},
                           {"speedup_over_bp", nullptr},
                           {"utilization", nullptr}};
+  json["memory_detail"] = memory_json(report.result.memory, report.memory);
   return json;
 }
 
@@ -170,8 +172,12 @@ std::string to_text(const Report& report) {
                         format_ms(report.prediction->period_ms),
                         format_number(report.prediction->ratio));
   }
-  return text + fmt::format("\n{}\n{}", ranks_table(report.metrics, report.memory).text(),
-                            stages_table(report.graph, report.metrics).text());
+  return text + fmt::format(
+                    "\n{}\n{}\nMost memory of a rank, predicted from its layers or its tensors, "
+                    "and kept:\n{}",
+                    ranks_table(report.metrics, report.memory.by_layers).text(),
+                    stages_table(report.graph, report.metrics).text(),
+                    memory_table(report.result.memory, report.memory).text());
 }
 
 std::vector<std::string> stage_names(const TrainingPlan& plan,
@@ -194,7 +200,7 @@ std::vector<std::string> stage_names(const TrainingPlan& plan,
 void write_outputs(const Arguments& arguments, const Report& report) {
   if (const auto path = arguments.text("trace")) {
     ChromeTraceOptions options;
-    options.memory = report.memory;
+    options.memory = report.memory.by_layers;
     options.stage_names = stage_names(report.plan, report.ranges);
     write_chrome_trace(*path, report.graph, report.result.timeline, options);
   }
@@ -229,7 +235,8 @@ int run(const Arguments& arguments) {
                 .ranges = ranges,
                 .result = result,
                 .metrics = metrics(graph, result.timeline, sizes.input),
-                .memory = memory(graph, result.timeline, sizes),
+                .memory = {.by_layers = memory(graph, result.timeline, sizes),
+                           .by_tensors = memory(graph, result.timeline, result.memory.sizes)},
                 .steady = sim::mean_period(graph, result.timeline),
                 .prediction = {}};
   report.prediction = predict(plan, workload, report.steady);
@@ -268,6 +275,7 @@ std::vector<FlagGroup> flags() {
            {{"device", "WHERE", "cpu, cuda, or cuda:N[,N...] with a device for each rank (cpu)"},
             {"share-device", "yes|no", "Let several ranks share a GPU (no)"},
             {"tf32", "yes|no", "On a GPU, products of float32 in the shorter format (no)"},
+            {"memory-limit", "SIZE", "On a GPU, the most that a rank may take (what it has)"},
             {"threads", "T", "Worker threads (as many as lanes or cores)"},
             {"profile", "FILE", "Predict from a profile and print it beside the measurement"},
             {"uneven", "yes|no", "Micro-batches of different sizes", later},

@@ -60,12 +60,16 @@ std::optional<AskedDevice> asked_device(const Arguments& arguments, int ranks) {
   const bool share = arguments.yes("share-device", false);
   const bool tf32 = arguments.yes("tf32", false);
   if (numbers.empty()) {
-    for (const char* name : {"share-device", "tf32"}) {
+    for (const char* name : {"share-device", "tf32", "memory-limit"}) {
       require(!arguments.has(name), "{} is for --device cuda", arguments.place(name));
     }
     return std::nullopt;
   }
   const std::string text = *arguments.text("device");
+  const auto limit = arguments.size("memory-limit");
+  if (limit == 0) {
+    arguments.refuse("memory-limit", *arguments.text("memory-limit"), "must be greater than 0");
+  }
   const exec::DeviceLibrary& library = exec::cuda_library();
   const std::string versions = library.versions();
   std::string why;
@@ -82,7 +86,7 @@ std::optional<AskedDevice> asked_device(const Arguments& arguments, int ranks) {
   }
   if (!share) require_room(numbers, devices, ranks);
   say(fmt::format("device {}: {}; {}", fmt::join(numbers, ", "), names, versions));
-  return AskedDevice{numbers, names, tf32};
+  return AskedDevice{numbers, names, tf32, static_cast<std::size_t>(limit.value_or(0))};
 }
 
 }  // namespace unlatch::tools

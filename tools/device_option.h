@@ -14,6 +14,7 @@ struct AskedDevice {
   std::vector<int> numbers;  ///< one a rank, or one for all
   std::string name;          ///< "NVIDIA H100 PCIe", of each
   bool tf32 = false;
+  std::size_t memory_limit = 0;  ///< bytes a rank; 0: what the device has
 };
 
 /// --device as numbers; empty for the CPU. Looks for no device.

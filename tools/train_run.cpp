@@ -195,14 +195,16 @@ MemorySizes memory_sizes_of(const TrainingPlan& plan, const LocalGradients& loca
   const auto shapes = plan.model.shapes();
   MemorySizes sizes;
   for (const models::StageRange& range : ranges) {
-    std::int64_t tape = 0, weights = 0;
+    std::int64_t for_weights = 0, weights = 0;
     for (int j = range.first; j <= range.last; ++j) {
       const auto at = static_cast<std::size_t>(j);
-      tape += models::tape_bytes(plan.model.layers[at], shapes[at]);
+      for_weights += models::weight_grad_activation_bytes(plan.model.layers[at], shapes[at]);
       weights += models::parameter_count(plan.model.layers[at], shapes[at]) * float_bytes;
     }
     const auto first = static_cast<std::size_t>(range.first);
+    const std::int64_t tape = models::tape_bytes(plan.model.layers_of(range), shapes[first]);
     sizes.activation.push_back(tape * plan.piece_size());
+    sizes.weight_grad_activation.push_back(for_weights * plan.piece_size());
     sizes.input.push_back(shapes[first].elements() * float_bytes * plan.piece_size());
     sizes.weight.push_back(weights);
     sizes.gradient.push_back(weights);
@@ -226,7 +228,14 @@ struct Trained {
   Timeline timeline;
   TrainedModel model;
   int workers = 0;
+  MeasuredMemory memory;
 };
+
+MeasuredMemory memory_of(const exec::StageRunner& runner, int ranks) {
+  MeasuredMemory memory{.sizes = runner.sizes(), .kept = {}, .pools = {}};
+  for (const Rank r : up_to<Rank>(ranks)) memory.kept.push_back(runner.kept().of(r));
+  return memory;
+}
 
 std::function<double(int)> rate_of_batch(const TrainingPlan& plan) {
   return [&plan](int batch) {
@@ -256,7 +265,11 @@ Trained train_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
   }
   exec::StageRunner runner(graph, modules, feed, rate_of_batch(plan), observer, lent_heads);
   exec::CpuBackend backend(graph, runner, {.workers = plan.threads});
-  Trained trained{.timeline = exec::run(graph, backend), .model = {}, .workers = backend.workers()};
+  Trained trained{.timeline = exec::run(graph, backend),
+                  .model = {},
+                  .workers = backend.workers(),
+                  .memory = {}};
+  trained.memory = memory_of(runner, graph.ranks());
   std::vector<exec::Tensor> weights;
   for (const Stage k : up_to<Stage>(plan.shape.stages_a_copy())) {
     weights.push_back(runner.weights(k));
@@ -269,12 +282,19 @@ Trained train_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
 Trained train_on_device(const TrainingPlan& plan, const TaskGraph& graph,
                         const std::vector<models::StageRange>& ranges, exec::Feed& feed,
                         const exec::Observer& observer) {
-  const auto device = exec::cuda_library().start(
-      graph, plan.model, ranges,
-      {.run = run_of(plan), .devices = plan.device->numbers, .tf32 = plan.device->tf32}, feed);
+  const auto device = exec::cuda_library().start(graph, plan.model, ranges,
+                                                 {.run = run_of(plan),
+                                                  .devices = plan.device->numbers,
+                                                  .memory_limit = plan.device->memory_limit,
+                                                  .tf32 = plan.device->tf32},
+                                                 feed);
   exec::StageRunner runner(graph, device->modules(), device->feed(), rate_of_batch(plan), observer);
   exec::StreamBackend backend(graph, device->order(), runner);
-  Trained trained{.timeline = exec::run(graph, backend), .model = {}, .workers = 1};
+  Trained trained{.timeline = exec::run(graph, backend), .model = {}, .workers = 1, .memory = {}};
+  trained.memory = memory_of(runner, graph.ranks());
+  for (const Rank r : up_to<Rank>(graph.ranks())) {
+    trained.memory.pools.push_back(device->memory_of(r));
+  }
   for (const Stage k : up_to<Stage>(plan.shape.stages_a_copy())) {
     const std::vector<float> weights = device->to_host(runner.weights(k));
     auto& all = trained.model.weights;
@@ -306,7 +326,8 @@ TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
                         .trained = std::move(trained.model),
                         .workers = trained.workers,
                         .last_loss = journal.last_loss(),
-                        .test = {}};
+                        .test = {},
+                        .memory = std::move(trained.memory)};
   result.test = exec::evaluate(plan.model, result.trained.weights, result.trained.statistics,
                                plan.data.test, {.threads = result.workers});
   // The last updates of all stages come after the last loss that the journal saw.

@@ -13,6 +13,7 @@
 #include "schedules/registry.h"
 #include "tools/arguments.h"
 #include "tools/device_option.h"
+#include "tools/memory_report.h"
 #include "tools/training.h"
 #include "traces/memory.h"
 #include "traces/metrics.h"
@@ -44,6 +45,7 @@ struct TrainingResult {
   int workers = 0;
   double last_loss = 0;  ///< mean of the last batch
   exec::Evaluation test;
+  MeasuredMemory memory;
 };
 
 /// Reads the flags and loads the data.

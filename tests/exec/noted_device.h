@@ -194,6 +194,7 @@ class NotedStage : public StageModule {
     });
   }
   Number number() const override { return Number::float64; }
+  std::size_t optimizer_bytes() const override { return 0; }
   Tensor copy_of(const Tensor& weights) override {
     const Tensor copy = device_.taken();
     device_.launch(

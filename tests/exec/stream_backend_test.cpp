@@ -12,8 +12,8 @@
 #include "exec/scalar_chain.h"
 #include "exec/stage_runner.h"
 #include "schedules/error.h"
+#include "tests/exec/small_graphs.h"
 #include "tests/exec/stream_device.h"
-#include "tests/support/variants.h"
 
 namespace unlatch::exec {
 namespace {
@@ -83,43 +83,8 @@ ChainProblem problem_of(const TaskGraph& graph) {
   return problem;
 }
 
-/// Servers and local heads have no device form.
-bool runs_on_a_device(const TaskGraph& graph) {
-  return graph.learning().local_gradients.source == GradientSource::next_stage &&
-         !graph.learning().agreement.has_server();
-}
-
-std::vector<TaskGraph> small_graphs() {
-  std::vector<TaskGraph> graphs;
-  for (const Method& method : methods()) {
-    for (const auto& [ranks, parts, replicas] :
-         {std::tuple{1, 2, 1}, {2, 4, 1}, {4, 8, 1}, {3, 6, 1}, {2, 4, 2}}) {
-      const int stages = ranks * method.chunks.usual;
-      for (const std::string& text :
-           testing_support::variants(method, stages, method.chunks.usual)) {
-        const ScheduleSpec spec = ScheduleSpec::parse(text);
-        const Shape shape{.stages = stages,
-                          .chunks = method.chunks.usual,
-                          .micro_batches = parts,
-                          .batches = 5,
-                          .replicas = replicas};
-        if (!testing_support::runs(spec, shape)) continue;
-        TaskGraph graph = spec.make(shape).build();
-        if (runs_on_a_device(graph)) graphs.push_back(std::move(graph));
-      }
-    }
-  }
-  return graphs;
-}
-
-std::string describe(const TaskGraph& graph) {
-  const Shape& shape = graph.shape();
-  return fmt::format("{} P={} V={} R={} M={}", graph.schedule(), shape.ranks(), shape.chunks,
-                     shape.replicas, shape.micro_batches);
-}
-
 TEST(StreamBackend, OrdersEveryAccessAndComputesTheSameNumbers) {
-  const std::vector<TaskGraph> graphs = small_graphs();
+  const std::vector<TaskGraph> graphs = small_device_graphs();
   EXPECT_GT(graphs.size(), 150U);
   for (const TaskGraph& graph : graphs) {
     SCOPED_TRACE(describe(graph));
@@ -136,7 +101,7 @@ TEST(StreamBackend, OrdersEveryAccessAndComputesTheSameNumbers) {
 }
 
 TEST(StreamBackend, CopiesWhatGoesFromDeviceToDevice) {
-  for (const TaskGraph& graph : small_graphs()) {
+  for (const TaskGraph& graph : small_device_graphs()) {
     SCOPED_TRACE(describe(graph));
     const ChainProblem problem = problem_of(graph);
     const ChainResult expected = run_chain(graph, problem, {.workers = 1});
@@ -152,7 +117,7 @@ TEST(StreamBackend, CopiesWhatGoesFromDeviceToDevice) {
 /// So little memory that takers wait for the readers of others.
 TEST(StreamBackend, OrdersEveryAccessWhenMemoryIsShort) {
   int waited_more = 0;
-  for (const TaskGraph& graph : small_graphs()) {
+  for (const TaskGraph& graph : small_device_graphs()) {
     SCOPED_TRACE(describe(graph));
     const ChainProblem problem = problem_of(graph);
     const Outcome plenty = run_on_streams(graph, problem);
@@ -193,7 +158,7 @@ TEST(StreamBackend, MissesAnyWaitThatIsForgotten) {
 }
 
 TEST(StreamBackend, KeepsTheOrderOfEveryLane) {
-  for (const TaskGraph& graph : small_graphs()) {
+  for (const TaskGraph& graph : small_device_graphs()) {
     RecordingStreams streams(graph);
     StreamOrder order(graph, streams, 8);
     NoWork nothing;

@@ -38,7 +38,8 @@ class HostMemory : public DeviceMemory {
   int devices_ = 1;
 };
 
-/// The device of one run: tensors in stream memory, each access noted.
+/// The device of one run: tensors in stream memory, each access noted. With `scratch`, F, B, I and
+/// W each take so many bytes while they run.
 struct Device {
   Device(const TaskGraph& g, int window, std::size_t limit)
       : graph(g), streams(g), order(g, streams, window), memory(g, order, source, limit) {}
@@ -59,6 +60,7 @@ struct Device {
     EXPECT_TRUE(!runs || is_here(tensor)) << label(graph.task(*order.current()));
     touch_anywhere(tensor, writes);
   }
+  Tensor scratch_of(Stage stage) { return memory.take(graph.rank_of(stage), scratch); }
   void touch_anywhere(const Tensor& tensor, bool writes) {
     memory.use(tensor);
     if (order.current()) streams.access(order.lane(), tensor.data<std::byte>(), writes);
@@ -69,6 +71,7 @@ struct Device {
   StreamOrder order;
   HostMemory source;
   StreamMemory memory;
+  std::size_t scratch = 0;
 };
 
 /// A stage of the scalar chain whose tensors and tapes lie in stream memory.
@@ -82,21 +85,27 @@ class DeviceStage : public StageModule {
 
   Tensor forward(const Tensor& weights, const Tensor& input, Pass pass, std::unique_ptr<Tape>* tape,
                  Workspace& workspace) override {
+    const Tensor scratch = device_.scratch_of(stage_);
     device_.touch(weights, false);
     device_.touch(input, false);
     std::unique_ptr<Tape> inner;
     const Tensor output =
         host_.forward(weights, input, pass, tape == nullptr ? nullptr : &inner, workspace);
     if (tape != nullptr) {
-      // The input is kept, as a layer keeps it, and something of the layer's own.
-      *tape = std::make_unique<DeviceTape>(std::move(inner), input, device_.taken(stage_, output));
+      // The input is kept, as a layer keeps it, and something of the layers' own, which grows with
+      // the stage; and what only I needs.
+      Tensor own = device_.memory.take(device_.graph.rank_of(stage_), weights.bytes());
+      *tape = std::make_unique<DeviceTape>(std::move(inner), input, std::move(own),
+                                           device_.taken(stage_, output));
     }
     return device_.taken(stage_, output);
   }
   Tensor backward(const Tensor& weights, const Tape& tape, const Tensor& gradient, double scale,
                   bool wants_input, Tensor& sums, Workspace& workspace) override {
     const auto& mine = static_cast<const DeviceTape&>(tape);
-    for (const Tensor& read : {weights, gradient, mine.input, mine.own}) device_.touch(read, false);
+    const Tensor scratch = device_.scratch_of(stage_);
+    for (const Tensor& read : {weights, gradient, mine.input, mine.own, mine.for_input})
+      device_.touch(read, false);
     device_.touch(sums, true);
     return device_.taken(stage_, host_.backward(weights, *mine.inner, gradient, scale, wants_input,
                                                 sums, workspace));
@@ -104,13 +113,17 @@ class DeviceStage : public StageModule {
   Tensor backward_input(const Tensor& weights, Tape& tape, const Tensor& gradient, double scale,
                         bool wants_input, Workspace& workspace) override {
     auto& mine = static_cast<DeviceTape&>(tape);
-    for (const Tensor& read : {weights, gradient, mine.input}) device_.touch(read, false);
+    const Tensor scratch = device_.scratch_of(stage_);
+    for (const Tensor& read : {weights, gradient, mine.input, mine.for_input})
+      device_.touch(read, false);
     device_.touch(mine.own, true);
+    mine.for_input = {};
     return device_.taken(stage_, host_.backward_input(weights, *mine.inner, gradient, scale,
                                                       wants_input, workspace));
   }
   void backward_weight(const Tape& tape, Tensor& sums, Workspace& workspace) override {
     const auto& mine = static_cast<const DeviceTape&>(tape);
+    const Tensor scratch = device_.scratch_of(stage_);
     for (const Tensor& read : {mine.input, mine.own}) device_.touch(read, false);
     device_.touch(sums, true);
     host_.backward_weight(*mine.inner, sums, workspace);
@@ -131,6 +144,7 @@ class DeviceStage : public StageModule {
     device_.order.then([report = std::move(report), found] { report(found); });
   }
   Number number() const override { return host_.number(); }
+  std::size_t optimizer_bytes() const override { return host_.optimizer_bytes(); }
   Tensor received(Tensor tensor) override {
     if (device_.is_here(tensor)) return tensor;
     device_.touch_anywhere(tensor, false);
@@ -156,12 +170,17 @@ class DeviceStage : public StageModule {
 
  private:
   struct DeviceTape : Tape {
-    DeviceTape(std::unique_ptr<Tape> inner_tape, Tensor read, Tensor kept)
-        : inner(std::move(inner_tape)), input(std::move(read)), own(std::move(kept)) {}
-    std::size_t bytes() const override { return inner->bytes(); }
+    DeviceTape(std::unique_ptr<Tape> inner_tape, Tensor read, Tensor kept, Tensor kept_for_input)
+        : inner(std::move(inner_tape)),
+          input(std::move(read)),
+          own(std::move(kept)),
+          for_input(std::move(kept_for_input)) {}
+    /// On the device; what the host's stage keeps is no part of it.
+    std::size_t bytes() const override { return input.bytes() + own.bytes() + for_input.bytes(); }
     std::unique_ptr<Tape> inner;
     Tensor input;
     Tensor own;
+    Tensor for_input;
   };
 
   Device& device_;

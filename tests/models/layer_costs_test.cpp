@@ -1,4 +1,4 @@
-// FLOPs and tape bytes of small layers, counted by hand.
+// FLOPs and kept bytes of small layers, counted by hand.
 #include "models/layer.h"
 #include "tests/models/support.h"
 
@@ -45,6 +45,32 @@ TEST(LayerCosts, TapeHoldsEveryTensorOnce) {
   // The second convolution reads the tensor that the first one keeps.
   EXPECT_EQ(tape_bytes(block({{"s", Convolution{.out_channels = 2, .kernel = 1}}}), {2, 3, 3}),
             4 * (18 + 18));
+}
+
+TEST(LayerCosts, WhatAReluKeepsIsTheNextLayersInput) {
+  const Layer convolution{"c", Convolution{.out_channels = 2, .kernel = 1}};
+  const Layer relu{"r", Relu{}};
+  const auto of_chain = [](const std::vector<Layer>& layers) {
+    return tape_bytes(layers, {2, 4, 4});
+  };
+  EXPECT_EQ(of_chain({convolution, relu}), 4 * (32 + 32));
+  EXPECT_EQ(of_chain({convolution, relu, convolution}), 4 * (32 + 32));
+  EXPECT_EQ(of_chain({convolution, relu, block({}), relu}), 4 * (32 + 32 + 32 + 32));
+  EXPECT_EQ(of_chain({convolution, relu, {"p", MaxPool{}}}), 4 * (32 + 32) + 8);
+}
+
+TEST(LayerCosts, WeightGradientNeedsInputAndOutputGradientOfEveryMatrix) {
+  EXPECT_EQ(weight_grad_activation_bytes({"c", Convolution{.out_channels = 9}}, {2, 3, 3}),
+            4 * (18 + 9));
+  EXPECT_EQ(weight_grad_activation_bytes({"l", Linear{.out_features = 5}}, {7, 1, 1}), 4 * (7 + 5));
+  EXPECT_EQ(weight_grad_activation_bytes({"r", Relu{}}, {2, 4, 4}), 0);
+  EXPECT_EQ(weight_grad_activation_bytes(block({}), {2, 3, 3}), 4 * (18 + 18));
+  // Both branches read one input.
+  const Layer convolution{"s", Convolution{.out_channels = 2, .kernel = 1}};
+  EXPECT_EQ(weight_grad_activation_bytes(block({convolution}), {2, 3, 3}), 4 * (18 + 18 + 18));
+  // Both end with a matrix, and read one output gradient too.
+  const Layer alike{"b", Residual{.body = {convolution}, .shortcut = {convolution}}};
+  EXPECT_EQ(weight_grad_activation_bytes(alike, {2, 3, 3}), 4 * (18 + 18));
 }
 
 }  // namespace

@@ -68,6 +68,7 @@ class FakeDeviceRun : public exec::DeviceRun {
     return {values.begin(), values.end()};
   }
   std::vector<std::string> remarks() override { return {}; }
+  exec::StreamMemory::Use memory_of(Rank) const override { return {}; }
   std::vector<float> statistics() override {
     std::vector<float> all;
     for (std::size_t k = 0; k < a_copy_; ++k) {

@@ -43,6 +43,12 @@ TEST(BadInput, TrainSaysWhyThereIsNoGpu) {
     expect_refused(outcome);
     EXPECT_THAT(outcome.err, HasSubstr("must be cpu, cuda or cuda:N[,N...]")) << device;
   }
+  const Outcome limit = folder.run("train --steps 1 --memory-limit 1GiB" + mlp);
+  expect_refused(limit);
+  EXPECT_THAT(limit.err, HasSubstr("--memory-limit is for --device cuda"));
+  const Outcome nothing = folder.run("train --steps 1 --device cuda --memory-limit 0" + mlp);
+  expect_refused(nothing);
+  EXPECT_THAT(nothing.err, HasSubstr("--memory-limit '0': must be greater than 0"));
   const Outcome absent = folder.run("train --steps 1 --device cuda:99" + mlp);
   expect_refused(absent);
   EXPECT_THAT(absent.err, testing::AnyOf(HasSubstr("no CUDA device"), HasSubstr("no device 99"),

@@ -46,6 +46,31 @@ TEST(Numerics, CutsTheChainWithLargerStagesFirst) {
 
 const std::string mlp = " --model mlp --data digits";
 
+TEST(Train, KeepsWhatItsTensorsMakeThePredictionSay) {
+  const Folder folder;
+  for (const char* schedule :
+       {"1f1b --microbatches 4", "gpipe:recompute=except_last --microbatches 4",
+        "zb-h1 --microbatches 4", "pipedream --optimizer momentum", "fr", "dgl",
+        "ssgd --replicas 2"}) {
+    SCOPED_TRACE(schedule);
+    const json run = folder.json(fmt::format(
+        "train --model lenet --data digits --stages 2 --steps 6 --schedule {}", schedule));
+    const json& measured = run["measured"];
+    for (const json& rank : measured["memory_detail"]) {
+      EXPECT_GT(rank["kept_peak_bytes"], 0);
+      EXPECT_EQ(rank["kept_peak_bytes"], rank["predicted_peak_of_tensors_bytes"]);
+      EXPECT_GT(rank["kept_peak_with_queues_bytes"], rank["kept_peak_bytes"]);
+      const json& detail = measured["ranks_detail"][rank["rank"].get<std::size_t>()];
+      EXPECT_EQ(rank["predicted_peak_bytes"], detail["peak_memory_bytes"]);
+      EXPECT_EQ(rank["kept_peak_activations"], detail["peak_activations"]);
+      EXPECT_EQ(rank["kept_peak_inputs"], detail["peak_inputs"]);
+      EXPECT_EQ(rank["kept_peak_weight_versions"], detail["peak_weight_versions"]);
+      EXPECT_FALSE(rank.contains("pool"));
+    }
+    EXPECT_EQ(measured["memory_detail"].size(), measured["ranks_detail"].size());
+  }
+}
+
 TEST(Train, LeavesWeightsThatEvalReadsBack) {
   const Folder folder;
   const json run = folder.json(

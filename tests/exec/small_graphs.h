@@ -1,0 +1,62 @@
+// Every variant of every schedule at a few small shapes, for tests of the executor.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/support/variants.h"
+
+namespace unlatch::exec {
+
+/// Servers and local heads have no device form.
+inline bool runs_on_a_device(const TaskGraph& graph) {
+  return graph.learning().local_gradients.source == GradientSource::next_stage &&
+         !graph.learning().agreement.has_server();
+}
+
+/// Heads with a loss, and synthesisers, belong to one copy of a model.
+inline bool runs_anywhere(const TaskGraph& graph) {
+  const GradientSource source = graph.learning().local_gradients.source;
+  return graph.shape().copies == 1 || source == GradientSource::next_stage ||
+         source == GradientSource::feedback;
+}
+
+inline std::vector<TaskGraph> small_graphs() {
+  std::vector<TaskGraph> graphs;
+  for (const Method& method : methods()) {
+    for (const auto& [ranks, parts, replicas] :
+         {std::tuple{1, 2, 1}, {2, 4, 1}, {4, 8, 1}, {3, 6, 1}, {2, 4, 2}}) {
+      const int stages = ranks * method.chunks.usual;
+      for (const std::string& text :
+           testing_support::variants(method, stages, method.chunks.usual)) {
+        const ScheduleSpec spec = ScheduleSpec::parse(text);
+        const Shape shape{.stages = stages,
+                          .chunks = method.chunks.usual,
+                          .micro_batches = parts,
+                          .batches = 5,
+                          .replicas = replicas};
+        if (!testing_support::runs(spec, shape)) continue;
+        TaskGraph graph = spec.make(shape).build();
+        if (runs_anywhere(graph)) graphs.push_back(std::move(graph));
+      }
+    }
+  }
+  return graphs;
+}
+
+inline std::vector<TaskGraph> small_device_graphs() {
+  std::vector<TaskGraph> graphs = small_graphs();
+  std::erase_if(graphs, [](const TaskGraph& graph) { return !runs_on_a_device(graph); });
+  return graphs;
+}
+
+inline std::string describe(const TaskGraph& graph) {
+  const Shape& shape = graph.shape();
+  return fmt::format("{} P={} V={} R={} M={}", graph.schedule(), shape.ranks(), shape.chunks,
+                     shape.replicas, shape.micro_batches);
+}
+
+}  // namespace unlatch::exec
