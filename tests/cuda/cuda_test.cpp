@@ -17,6 +17,7 @@
 #include "models/partition.h"
 #include "schedules/error.h"
 #include "schedules/registry.h"
+#include "tests/support/watched.h"
 
 namespace unlatch::exec {
 namespace {
@@ -79,6 +80,41 @@ class Runs {
     left_.weights = joined_weights(weights);
     left_.statistics = joined_statistics(stages);
     return left_;
+  }
+
+  /// After every task the pools hold what the stages keep, at most; what two entries of the account
+  /// share is held once. At the end nothing is shared.
+  void expect_pools_hold_what_is_kept() {
+    const auto device = cuda_library().start(graph_, model_, ranges_, {.run = run_}, feed_);
+    StageRunner runner(graph_, device->modules(), device->feed(), rate(), observer());
+    const auto ranks = up_to<Rank>(graph_.ranks());
+    std::size_t outside = 0;  // running statistics, in the pools alone
+    const auto held = [&] {
+      std::size_t sum = 0;
+      for (const Rank r : ranks) sum += device->memory_of(r).asked;
+      return static_cast<std::int64_t>(sum - outside);
+    };
+    const auto kept = [&] {
+      std::int64_t sum = 0;
+      for (const Rank r : ranks) {
+        const KeptMemory::Level level = runner.kept().of(r).now;
+        sum += level.bytes() + level.queued_bytes();
+      }
+      return sum;
+    };
+    outside = device->statistics().size() * sizeof(float);
+    ASSERT_EQ(held(), kept()) << "before the run";
+    testing_support::Watched watched(runner, device->order(), [&](TaskId id) {
+      ASSERT_LE(held(), kept()) << label(graph_.task(id));
+    });
+    StreamBackend backend(graph_, device->order(), watched);
+    run(graph_, backend);
+    EXPECT_EQ(held(), kept()) << "after the run";
+    for (const Rank r : ranks) {
+      const StreamMemory::Use use = device->memory_of(r);
+      EXPECT_GE(use.peak, use.kept_peak);
+      EXPECT_LE(use.peak, use.kept_peak + use.workspace);
+    }
   }
 
   Left on_gpu(std::size_t limit = 0) {
@@ -268,6 +304,14 @@ TEST_F(OnDevice, ProfilesEveryLayer) {
     }
     EXPECT_GT(profile.step.mean_ns, sum / 2) << "a step is its tasks, and little else";
     EXPECT_LT(profile.step.mean_ns, 2 * sum);
+  }
+}
+
+TEST_F(OnDevice, KeepsNothingBetweenTasksThatIsNotAccountedFor) {
+  const models::Model resnet = models::make_model("resnet20:width=8", {1, 8, 8}, 10);
+  for (const char* schedule : {"1f1b", "gpipe:recompute=always", "fdg", "dsp", "zb-h1"}) {
+    SCOPED_TRACE(schedule);
+    Runs({schedule, resnet, schedule, 2, 4, 6}).expect_pools_hold_what_is_kept();
   }
 }
 

@@ -19,11 +19,13 @@
 #include "exec/stream_backend.h"
 #include "tests/exec/small_graphs.h"
 #include "tests/exec/stream_device.h"
+#include "tests/support/watched.h"
 #include "traces/memory.h"
 
 namespace unlatch::exec {
 namespace {
 
+using testing_support::Watched;
 using Kind = KeptMemory::Kind;
 
 /// Stages of different sizes, so that no stage's bytes pass for another's.
@@ -103,23 +105,6 @@ const MemoryLevel& level_at(const RankMemory& rank, nanoseconds time) {
   const auto later = std::ranges::upper_bound(rank.levels, time, {}, &MemoryLevel::at);
   return later == rank.levels.begin() ? *later : *std::prev(later);
 }
-
-/// Looks at what is kept after every task that does anything.
-class Watched : public TaskRunner {
- public:
-  using Look = std::function<void(TaskId)>;
-  Watched(TaskRunner& runner, const StreamOrder& order, Look look)
-      : runner_(runner), order_(order), look_(std::move(look)) {}
-  void run(const Task& task, Workspace& workspace) override {
-    runner_.run(task, workspace);
-    look_(*order_.current());
-  }
-
- private:
-  TaskRunner& runner_;
-  const StreamOrder& order_;
-  Look look_;
-};
 
 void expect_level(const KeptMemory::Level& found, const MemoryLevel& predicted) {
   ASSERT_EQ(found.of(Kind::activations).count, predicted.activations);
