@@ -15,8 +15,8 @@ template <class Found>
 const Found& choice(const std::vector<Found>& found, const DeviceOptions& options,
                     const char* what) {
   for (const Found& one_of : found) {
-    const bool exact = options.tf32 || options.precision != Precision::fp32 ||
-                       one_of.mathType == CUDNN_FMA_MATH || one_of.mathType == CUDNN_DEFAULT_MATH;
+    const bool exact = options.precision != Precision::fp32 || one_of.mathType == CUDNN_FMA_MATH ||
+                       one_of.mathType == CUDNN_DEFAULT_MATH;
     if (one_of.status == CUDNN_STATUS_SUCCESS && exact &&
         one_of.determinism == CUDNN_DETERMINISTIC && one_of.memory <= options.most_workspace) {
       return one_of;
@@ -85,7 +85,7 @@ class Convolution : public Op {
   /// cuDNN gives the filter's gradient in the precision of the run; in float32 it adds it itself.
   void backward_weight(const Flat& flat, const Kept& kept, Device& device) const override {
     const Precision precision = output().precision();
-    const bool adds = precision == Precision::fp32;
+    const bool adds = is_float32(precision);
     const Tensor space = device.take(algorithms_.filter.memory);
     const Tensor part = adds ? Tensor{} : device.take(weights_ * bytes_of(precision));
     device.call("cudnnConvolutionBackwardFilter", cudnnConvolutionBackwardFilter, device.dnn(),
@@ -108,8 +108,8 @@ class Convolution : public Op {
   /// float32 may be multiplied in a shorter format only where that was asked for; what is shorter
   /// itself goes to the tensor cores.
   cudnnMathType_t math() const {
-    if (input_.precision() != Precision::fp32) return CUDNN_TENSOR_OP_MATH;
-    return input_.device->options().tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
+    if (!is_float32(input_.precision())) return CUDNN_TENSOR_OP_MATH;
+    return input_.precision() == Precision::tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
   }
 
   void choose_algorithms() {

@@ -103,7 +103,8 @@ Device::Handles Device::handles_on(StreamHandle stream) const {
   check(cublasSetStream(handles.blas, stream), "cublasSetStream");
   check(cudaMalloc(&handles.blas_workspace, workspace), "cudaMalloc");
   check(cublasSetWorkspace(handles.blas, handles.blas_workspace, workspace), "cublasSetWorkspace");
-  const unsigned mode = options_.tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH;
+  const unsigned mode =
+      options_.precision == Precision::tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH;
   check(cublasSetMathMode(
             handles.blas,
             static_cast<cublasMath_t>(mode | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),

@@ -15,7 +15,6 @@ struct DeviceOptions {
   std::size_t memory_limit = 0;    ///< bytes a rank; 0: what the device has
   std::size_t most_workspace = std::size_t{256} << 20;  ///< of one convolution
   Precision precision = Precision::fp32;
-  bool tf32 = false;    ///< products of float32 in the shorter format
   bool nccl = false;    ///< between devices by NCCL, else by copies
   bool graphs = false;  ///< tasks that come again are launched as one CUDA graph
 };

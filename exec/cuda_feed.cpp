@@ -11,7 +11,7 @@ CudaFeed::~CudaFeed() {
 Tensor CudaFeed::input(MicroBatch i) {
   const Tensor floats = copied(host_.input(i));
   const Precision precision = device_.options().precision;
-  if (precision == Precision::fp32) return floats;
+  if (is_float32(precision)) return floats;
   const std::size_t n = floats.bytes() / sizeof(float);
   Tensor result = device_.take(n * bytes_of(precision));
   device_.launch(launch_convert, precision, device_.read(floats), device_.write<void>(result), n);

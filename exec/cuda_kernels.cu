@@ -35,6 +35,7 @@ template <class F>
 void with_type(Precision precision, F f) {
   switch (precision) {
     case Precision::fp32:
+    case Precision::tf32:
       return f(float{});
     case Precision::bf16:
       return f(__nv_bfloat16{});

@@ -41,7 +41,6 @@ class CudaRun : public DeviceRun {
       : device_(graph, {.numbers = settings.devices,
                         .memory_limit = settings.memory_limit,
                         .precision = settings.precision,
-                        .tf32 = settings.tf32,
                         .nccl = settings.nccl,
                         .graphs = settings.graphs}),
         slots_(device_.order()),

@@ -20,7 +20,6 @@ struct DeviceSettings {
   std::size_t memory_limit = 0;    ///< bytes a rank; 0: what the device has
   Precision precision = Precision::fp32;
   double loss_scale = 1;  ///< of the gradients on their way; taken off in the update
-  bool tf32 = false;      ///< products of float32 in the shorter format
   bool nccl = false;      ///< between devices by NCCL, else by copies
   bool graphs = false;    ///< tasks that come again are launched as one CUDA graph
 };

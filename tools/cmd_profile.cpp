@@ -143,15 +143,12 @@ void profile_device(const Arguments& arguments, const AskedDevice& device, const
                     ProfileFile& file) {
   constexpr int usual_warm_up = 10;  // kernels are loaded and clocks go up
   exec::ProfileOptions options = asked_options(arguments, usual_warm_up);
-  exec::DeviceSettings where;
-  where.devices = device.numbers;
-  where.tf32 = device.tf32;
   file.device = device.name;
-  file.tf32 = device.tf32;
+  file.precision = device.settings.precision;
   for (const int size : subject.sizes) {
     options.micro_batch_size = size;
-    file.profiles.push_back(exec::profile_layers_on(exec::cuda_library(), where, subject.model,
-                                                    subject.data.train, options));
+    file.profiles.push_back(exec::profile_layers_on(exec::cuda_library(), device.settings,
+                                                    subject.model, subject.data.train, options));
   }
 }
 
@@ -212,7 +209,7 @@ Command profile_command() {
                    {"seed", "N", "Seed (0)"}}},
                  {"Measuring",
                   {{"device", "WHERE", "cpu, cuda or cuda:N (cpu)"},
-                   {"tf32", "yes|no", "On a GPU, products of float32 in the shorter format (no)"},
+                   {"precision", "P", "On a GPU: fp32, tf32, bf16 or fp16 (fp32)"},
                    {"workers", "W[,W...]", "CPU threads that work at once (1 and all cores)"},
                    {"samples", "N", "Steps behind every mean (20 or more, 1 s of them)"},
                    {"warm-up", "N",

@@ -1,6 +1,8 @@
 #include "tools/device_option.h"
 
+#include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "schedules/error.h"
 #include "tools/terminal.h"
@@ -48,6 +50,27 @@ void require_room(const std::vector<int>& numbers, const std::vector<std::string
   }
 }
 
+exec::DeviceSettings asked_settings(const Arguments& arguments) {
+  exec::DeviceSettings settings;
+  const auto& names = exec::precision_names;
+  const std::string precision = arguments.choice("precision", {names.begin(), names.end()});
+  settings.precision =
+      static_cast<exec::Precision>(std::ranges::find(names, precision) - names.begin());
+  const bool fp16 = settings.precision == exec::Precision::fp16;
+  require(fp16 || !arguments.has("loss-scale"), "{} is for --precision fp16",
+          arguments.place("loss-scale"));
+  constexpr double usual_scale = 1024, least = 1, most = 1 << 24;
+  settings.loss_scale = arguments.real("loss-scale", fp16 ? usual_scale : 1, least, most);
+  settings.graphs = arguments.yes("cuda-graph", false);
+  settings.nccl = arguments.choice("transport", {"peer", "nccl"}) == "nccl";
+  const auto limit = arguments.size("memory-limit");
+  if (limit == 0) {
+    arguments.refuse("memory-limit", *arguments.text("memory-limit"), "must be greater than 0");
+  }
+  settings.memory_limit = static_cast<std::size_t>(limit.value_or(0));
+  return settings;
+}
+
 }  // namespace
 
 std::vector<int> asked_device_numbers(const Arguments& arguments) {
@@ -58,18 +81,16 @@ std::vector<int> asked_device_numbers(const Arguments& arguments) {
 std::optional<AskedDevice> asked_device(const Arguments& arguments, int ranks) {
   const std::vector<int> numbers = asked_device_numbers(arguments);
   const bool share = arguments.yes("share-device", false);
-  const bool tf32 = arguments.yes("tf32", false);
+  AskedDevice asked;
+  asked.settings = asked_settings(arguments);
+  asked.settings.devices = numbers;
   if (numbers.empty()) {
-    for (const char* name : {"share-device", "tf32", "memory-limit"}) {
+    for (const char* name : device_options) {
       require(!arguments.has(name), "{} is for --device cuda", arguments.place(name));
     }
     return std::nullopt;
   }
   const std::string text = *arguments.text("device");
-  const auto limit = arguments.size("memory-limit");
-  if (limit == 0) {
-    arguments.refuse("memory-limit", *arguments.text("memory-limit"), "must be greater than 0");
-  }
   const exec::DeviceLibrary& library = exec::cuda_library();
   const std::string versions = library.versions();
   std::string why;
@@ -85,8 +106,13 @@ std::optional<AskedDevice> asked_device(const Arguments& arguments, int ranks) {
         fmt::format("{}{}", names.empty() ? "" : ", ", devices[static_cast<std::size_t>(number)]);
   }
   if (!share) require_room(numbers, devices, ranks);
+  require(!asked.settings.nccl || std::set(numbers.begin(), numbers.end()).size() > 1,
+          "{} nccl: all ranks are on device {}, and NCCL moves tensors between devices; leave it "
+          "out or name more than one",
+          arguments.place("transport"), numbers.front());
   say(fmt::format("device {}: {}; {}", fmt::join(numbers, ", "), names, versions));
-  return AskedDevice{numbers, names, tf32, static_cast<std::size_t>(limit.value_or(0))};
+  asked.name = names;
+  return asked;
 }
 
 }  // namespace unlatch::tools

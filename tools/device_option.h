@@ -11,11 +11,13 @@
 namespace unlatch::tools {
 
 struct AskedDevice {
-  std::vector<int> numbers;  ///< one a rank, or one for all
-  std::string name;          ///< "NVIDIA H100 PCIe", of each
-  bool tf32 = false;
-  std::size_t memory_limit = 0;  ///< bytes a rank; 0: what the device has
+  std::string name;               ///< "NVIDIA H100 PCIe", of each
+  exec::DeviceSettings settings;  ///< all but the run
 };
+
+/// The options beside --device that say how a GPU is used.
+inline const std::vector<const char*> device_options = {
+    "share-device", "transport", "precision", "loss-scale", "cuda-graph", "memory-limit"};
 
 /// --device as numbers; empty for the CPU. Looks for no device.
 std::vector<int> asked_device_numbers(const Arguments& arguments);

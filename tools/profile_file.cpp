@@ -1,5 +1,6 @@
 #include "tools/profile_file.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "schedules/error.h"
@@ -30,10 +31,14 @@ std::string read_name(const Json& json, const char* key) {
   return value.get<std::string>();
 }
 
-bool read_flag(const Json& json, const char* key) {
-  const Json& value = field(json, key);
-  require(value.is_boolean(), "'{}' is {}, it must be true or false", key, value.dump());
-  return value.get<bool>();
+/// Files of a CPU have none.
+exec::Precision read_precision(const Json& json) {
+  if (!json.contains("precision")) return exec::Precision::fp32;
+  const std::string word = read_name(json, "precision");
+  const auto found = std::ranges::find(exec::precision_names, word);
+  require(found != exec::precision_names.end(), "'precision' is '{}', it must be one of {}", word,
+          fmt::join(exec::precision_names, ", "));
+  return static_cast<exec::Precision>(found - exec::precision_names.begin());
 }
 
 template <class Whole>
@@ -144,7 +149,7 @@ ProfileFile read_document(const Json& json) {
       .model = read_name(json, "model"),
       .data = read_name(json, "data"),
       .device = json.contains("device") ? read_name(json, "device") : "cpu",
-      .tf32 = json.contains("tf32") && read_flag(json, "tf32"),
+      .precision = read_precision(json),
       .sample_bytes = read_whole<std::int64_t>(json, "sample_bytes", 1),
       .handover_ns_per_byte = read_us(json, "handover_us_per_mib") * ns_per_us / bytes_per_mib,
       .profiles = {}};
@@ -165,7 +170,7 @@ Json to_json(const ProfileFile& file) {
             {"sample_bytes", file.sample_bytes},
             {"handover_us_per_mib", file.handover_ns_per_byte * bytes_per_mib / ns_per_us},
             {"profiles", Json::array()}};
-  if (!file.of_cpu()) json["tf32"] = file.tf32;
+  if (!file.of_cpu()) json["precision"] = exec::name(file.precision);
   for (const exec::LayerProfile& profile : file.profiles) {
     json["profiles"].push_back(to_json(profile));
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "exec/layer_profile.h"
+#include "exec/precision.h"
 #include "tools/json_output.h"
 
 namespace unlatch::tools {
@@ -13,8 +14,8 @@ namespace unlatch::tools {
 struct ProfileFile {
   std::string model;
   std::string data;
-  std::string device = "cpu";       ///< or the name of a GPU; files of old have none
-  bool tf32 = false;                ///< see exec::DeviceSettings
+  std::string device = "cpu";  ///< or the name of a GPU; files of old have none
+  exec::Precision precision = exec::Precision::fp32;
   std::int64_t sample_bytes = 0;    ///< one input sample as floats
   double handover_ns_per_byte = 0;  ///< see exec/handover.h; ranks that share a GPU pay nothing
   std::vector<exec::LayerProfile> profiles;

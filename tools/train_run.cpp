@@ -193,6 +193,10 @@ MemorySizes memory_sizes_of(const TrainingPlan& plan, const LocalGradients& loca
                             const std::vector<models::StageRange>& ranges) {
   constexpr std::int64_t float_bytes = sizeof(float);
   const auto shapes = plan.model.shapes();
+  const auto in_precision = [&](std::int64_t bytes) {  // activations may be shorter on a GPU
+    const auto precision = plan.device ? plan.device->settings.precision : exec::Precision::fp32;
+    return bytes * static_cast<std::int64_t>(exec::bytes_of(precision)) / float_bytes;
+  };
   MemorySizes sizes;
   for (const models::StageRange& range : ranges) {
     std::int64_t for_weights = 0, weights = 0;
@@ -203,9 +207,9 @@ MemorySizes memory_sizes_of(const TrainingPlan& plan, const LocalGradients& loca
     }
     const auto first = static_cast<std::size_t>(range.first);
     const std::int64_t tape = models::tape_bytes(plan.model.layers_of(range), shapes[first]);
-    sizes.activation.push_back(tape * plan.piece_size());
-    sizes.weight_grad_activation.push_back(for_weights * plan.piece_size());
-    sizes.input.push_back(shapes[first].elements() * float_bytes * plan.piece_size());
+    sizes.activation.push_back(in_precision(tape) * plan.piece_size());
+    sizes.weight_grad_activation.push_back(in_precision(for_weights) * plan.piece_size());
+    sizes.input.push_back(in_precision(shapes[first].elements() * float_bytes) * plan.piece_size());
     sizes.weight.push_back(weights);
     sizes.gradient.push_back(weights);
     sizes.optimizer.push_back(plan.optimizer.momentum > 0 ? weights : 0);
@@ -282,12 +286,9 @@ Trained train_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
 Trained train_on_device(const TrainingPlan& plan, const TaskGraph& graph,
                         const std::vector<models::StageRange>& ranges, exec::Feed& feed,
                         const exec::Observer& observer) {
-  const auto device = exec::cuda_library().start(graph, plan.model, ranges,
-                                                 {.run = run_of(plan),
-                                                  .devices = plan.device->numbers,
-                                                  .memory_limit = plan.device->memory_limit,
-                                                  .tf32 = plan.device->tf32},
-                                                 feed);
+  exec::DeviceSettings settings = plan.device->settings;
+  settings.run = run_of(plan);
+  const auto device = exec::cuda_library().start(graph, plan.model, ranges, settings, feed);
   exec::StageRunner runner(graph, device->modules(), device->feed(), rate_of_batch(plan), observer);
   exec::StreamBackend backend(graph, device->order(), runner);
   Trained trained{.timeline = exec::run(graph, backend), .model = {}, .workers = 1, .memory = {}};
@@ -301,6 +302,7 @@ Trained train_on_device(const TrainingPlan& plan, const TaskGraph& graph,
     all.insert(all.end(), weights.begin(), weights.end());
   }
   trained.model.statistics = device->statistics();
+  for (const std::string& remark : device->remarks()) say(remark);
   return trained;
 }
 

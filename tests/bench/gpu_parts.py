@@ -183,7 +183,7 @@ def options(programs):
         return row(name, f"{other:.3f} ms a step, {plain:.3f} without", step_ms=other,
                    without_ms=plain)
 
-    for name, *more in (("tf32", "--tf32", "yes"), ("cuda graph", "--cuda-graph", "yes"),
+    for name, *more in (("tf32", "--precision", "tf32"), ("cuda graph", "--cuda-graph", "yes"),
                         ("transport peer", "--transport", "peer"),
                         ("transport nccl", "--transport", "nccl")):
         yield attempt(name, lambda: beside(name, *more))

@@ -206,7 +206,7 @@ json small_profile() {
   return {{"model", "mlp"},
           {"data", "digits"},
           {"device", "cpu"},
-          {"tf32", false},
+          {"precision", "fp32"},
           {"sample_bytes", 256},
           {"handover_us_per_mib", 150.5},
           {"profiles", {one}}};

@@ -34,10 +34,10 @@ TEST(DeviceCli, ProfilesEveryLayerOfEveryModel) {
     SCOPED_TRACE(model);
     const json file = profiled(
         folder, fmt::format("--model {} --data digits --batch-size 4,8 --samples 2 --warm-up 1 "
-                            "--tf32 yes",
+                            "--precision tf32",
                             model));
     EXPECT_EQ(file["device"], "Fake GPU");
-    EXPECT_EQ(file["tf32"], true);
+    EXPECT_EQ(file["precision"], "tf32");
     EXPECT_EQ(file["handover_us_per_mib"], 0.0);
     ASSERT_EQ(file["profiles"].size(), 2U);
     for (const json& profile : file["profiles"]) {
@@ -122,7 +122,7 @@ TEST(DeviceCli, ProfileRefusesWhatAGpuHasNot) {
   refused("--device cuda:0,1",
           HasSubstr("--device 'cuda:0,1': one GPU is profiled at a time; name one"));
   refused("--device cuda --workers 2", HasSubstr("--workers counts threads of the CPU"));
-  refused("--tf32 yes", HasSubstr("--tf32 is for --device cuda"));
+  refused("--precision tf32", HasSubstr("--precision is for --device cuda"));
   refused("--device gpu", HasSubstr("must be cpu, cuda or cuda:N[,N...]"));
   refused("--device cuda:99", AnyOf(HasSubstr("no CUDA device"), HasSubstr("no device 99"),
                                     HasSubstr("built without CUDA")));
@@ -136,7 +136,7 @@ TEST(DeviceCli, ReadsProfilesThatNameNoDevice) {
   const Folder folder;
   json file = profiled(folder, "--batch-size 16 --samples 2" + mlp);
   file.erase("device");
-  file.erase("tf32");
+  file.erase("precision");
   folder.write("p.json", file.dump());
   const Outcome outcome =
       folder.run("simulate --schedule bp --stages 2 --profile p.json --batch-size 16");
