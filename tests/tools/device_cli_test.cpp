@@ -131,6 +131,62 @@ TEST(DeviceCli, ProfileRefusesWhatAGpuHasNot) {
   EXPECT_THAT(absent.err, HasSubstr("there is no device 2; CUDA counts 2 devices"));
 }
 
+TEST(DeviceCli, TrainRefusesWhatDoesNotGoTogether) {
+  const Folder folder;
+  const auto refused = [&](const std::string& flags, const auto& message) {
+    SCOPED_TRACE(flags);
+    const Outcome outcome = folder.run(
+        "train --schedule gpipe --stages 2 --microbatches 2 --steps 1 --save w " + flags + mlp,
+        on_fake_gpu);
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, message);
+    EXPECT_EQ(folder.files(), 0);
+  };
+  for (const char* option : {"share-device yes", "transport nccl", "precision bf16",
+                             "cuda-graph yes", "memory-limit 1GiB"}) {
+    const std::string flag = fmt::format("--{}", option);
+    refused(flag,
+            HasSubstr(fmt::format("{} is for --device cuda", flag.substr(0, flag.find(' ')))));
+  }
+  refused("--loss-scale 64", HasSubstr("--loss-scale is for --precision fp16"));
+  refused("--device cuda:0,1 --precision bf16 --loss-scale 64",
+          HasSubstr("--loss-scale is for --precision fp16"));
+  refused("--device cuda:0,1 --precision fp16 --loss-scale 0.5", HasSubstr("--loss-scale"));
+  refused("--device cuda:0,1 --precision fp17", HasSubstr("must be one of fp32, tf32, bf16, fp16"));
+  refused("--device cuda:0,1 --transport mpi", HasSubstr("must be one of peer, nccl"));
+  refused("--device cuda --share-device yes --transport nccl",
+          HasSubstr("all ranks are on device 0, and NCCL moves tensors between devices"));
+  refused("--device cuda:1,1 --share-device yes --transport nccl", HasSubstr("are on device 1"));
+}
+
+// O40: device lists that cannot work, and those that can.
+TEST(DeviceCli, RanksShareADeviceOnlyWhereTheyMay) {
+  const Folder folder;
+  const auto train = [&](const std::string& flags) {
+    return folder.run(
+        "train --schedule gpipe --stages 4 --microbatches 4 --steps 2 --json " + flags + mlp,
+        on_fake_gpu);
+  };
+  const Outcome alone = train("--device cuda");
+  expect_refused(alone);
+  EXPECT_THAT(alone.err, AllOf(HasSubstr("ranks 0, 1, 2, 3 would all be on device 0 (Fake GPU)"),
+                               HasSubstr("--share-device yes")));
+  const Outcome pairs = train("--device cuda:1,0,1,0");
+  expect_refused(pairs);
+  EXPECT_THAT(pairs.err, HasSubstr("ranks 0, 2 would all be on device 1"));
+  const Outcome few = train("--device cuda:1,0");
+  expect_refused(few);
+  EXPECT_THAT(few.err, HasSubstr("--device names 2 devices for 4 ranks"));
+  const Outcome beyond = train("--device cuda:0,1,2,3");
+  expect_refused(beyond);
+  EXPECT_THAT(beyond.err, HasSubstr("there is no device 2; CUDA counts 2 devices, from 0"));
+  const Outcome shared = train("--device cuda --share-device yes");
+  ASSERT_EQ(shared.code, 0) << shared.err;
+  const Outcome mixed = train("--device cuda:1,0,1,0 --share-device yes");
+  ASSERT_EQ(mixed.code, 0) << mixed.err;
+  EXPECT_EQ(json::parse(shared.out)["test_loss"], json::parse(mixed.out)["test_loss"]);
+}
+
 // Files from before profiles named their device are of the CPU.
 TEST(DeviceCli, ReadsProfilesThatNameNoDevice) {
   const Folder folder;
