@@ -10,22 +10,24 @@
 namespace unlatch::exec::cuda {
 namespace {
 
+constexpr std::size_t most_workspace = std::size_t{256} << 20;
+
 /// The first of cuDNN's list, which is sorted by its estimate of the time, that will do.
 template <class Found>
-const Found& choice(const std::vector<Found>& found, const DeviceOptions& options,
+const Found& choice(const std::vector<Found>& found, const DeviceSettings& settings,
                     const char* what) {
   for (const Found& one_of : found) {
-    const bool exact = options.precision != Precision::fp32 || one_of.mathType == CUDNN_FMA_MATH ||
+    const bool exact = settings.precision != Precision::fp32 || one_of.mathType == CUDNN_FMA_MATH ||
                        one_of.mathType == CUDNN_DEFAULT_MATH;
     if (one_of.status == CUDNN_STATUS_SUCCESS && exact &&
-        one_of.determinism == CUDNN_DETERMINISTIC && one_of.memory <= options.most_workspace) {
+        one_of.determinism == CUDNN_DETERMINISTIC && one_of.memory <= most_workspace) {
       return one_of;
     }
   }
   throw RunError(
       fmt::format("cuDNN has no deterministic algorithm for its {} within a workspace "
                   "of {} bytes",
-                  what, options.most_workspace));
+                  what, most_workspace));
 }
 
 struct Algorithms {
@@ -113,7 +115,7 @@ class Convolution : public Op {
   }
 
   void choose_algorithms() {
-    const DeviceOptions& options = input_.device->options();
+    const DeviceSettings& settings = input_.device->settings();
     cudnnHandle_t dnn = input_.device->any_dnn();
     check(cudnnSetConvolutionMathType(convolution_.get(), math()), "cudnnSetConvolutionMathType");
     int n = 0;
@@ -136,8 +138,8 @@ class Convolution : public Op {
               static_cast<int>(filter.size()), &n, filter.data()),
           "cudnnGetConvolutionBackwardFilterAlgorithm_v7");
     filter.resize(static_cast<std::size_t>(n));
-    algorithms_ = {choice(forward, options, "forward"), choice(data, options, "input gradient"),
-                   choice(filter, options, "weight gradient")};
+    algorithms_ = {choice(forward, settings, "forward"), choice(data, settings, "input gradient"),
+                   choice(filter, settings, "weight gradient")};
   }
 
   models::Convolution layer_;

@@ -11,22 +11,22 @@ bool computes(Engine engine) { return engine == Engine::compute || engine == Eng
 
 /// With graphs the window is two pieces, so that the host fills one while the device works on the
 /// other.
-Device::Device(const TaskGraph& graph, const DeviceOptions& options)
+Device::Device(const TaskGraph& graph, const DeviceSettings& settings)
     : graph_(graph),
-      options_(options),
-      piece_tasks_(options.graphs ? tasks_that_repeat(graph) : 0),
-      window_(options.graphs ? 2 * piece_tasks_ : StreamOrder::usual_window),
+      settings_(settings),
+      piece_tasks_(settings.graphs ? tasks_that_repeat(graph) : 0),
+      window_(settings.graphs ? 2 * piece_tasks_ : StreamOrder::usual_window),
       streams_(graph, device_of_each_lane(),
                {.window = window_,
-                .graphs = options.graphs,
+                .graphs = settings.graphs,
                 .watch = [this](bool too_late) { watch(too_late); }}),
-      replay_(options.graphs ? std::make_unique<StreamReplay>(streams_, piece_tasks_) : nullptr),
+      replay_(settings.graphs ? std::make_unique<StreamReplay>(streams_, piece_tasks_) : nullptr),
       order_(graph, replay_ ? static_cast<Streams&>(*replay_) : streams_, window_),
       handles_(graph.lanes().size()),
-      memory_(graph, order_, *this, options.memory_limit) {
+      memory_(graph, order_, *this, settings.memory_limit) {
   streams_.name_tasks_of(order_);
-  open_peers(options.numbers);
-  if (options.nccl) nccl_ = std::make_unique<NcclTransport>(routes());
+  open_peers(settings.devices);
+  if (settings.nccl) nccl_ = std::make_unique<NcclTransport>(routes());
   streams_.select_none();
   for (std::size_t l = 0; l < handles_.size(); ++l) {
     if (!computes(graph.lanes()[l].engine)) continue;
@@ -47,7 +47,7 @@ Device::~Device() {
 }
 
 int Device::device_of(Rank rank) const {
-  const std::vector<int>& numbers = options_.numbers;
+  const std::vector<int>& numbers = settings_.devices;
   return numbers.size() == 1 ? numbers.front() : numbers[static_cast<std::size_t>(rank.value)];
 }
 
@@ -104,7 +104,7 @@ Device::Handles Device::handles_on(StreamHandle stream) const {
   check(cudaMalloc(&handles.blas_workspace, workspace), "cudaMalloc");
   check(cublasSetWorkspace(handles.blas, handles.blas_workspace, workspace), "cublasSetWorkspace");
   const unsigned mode =
-      options_.precision == Precision::tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH;
+      settings_.precision == Precision::tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH;
   check(cublasSetMathMode(
             handles.blas,
             static_cast<cublasMath_t>(mode | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),

@@ -6,30 +6,22 @@
 
 #include "exec/cuda_nccl.h"
 #include "exec/cuda_streams.h"
+#include "exec/device_library.h"
 #include "exec/stream_memory.h"
 
 namespace unlatch::exec::cuda {
-
-struct DeviceOptions {
-  std::vector<int> numbers = {0};  ///< one a rank, or one for all; as CUDA counts them
-  std::size_t memory_limit = 0;    ///< bytes a rank; 0: what the device has
-  std::size_t most_workspace = std::size_t{256} << 20;  ///< of one convolution
-  Precision precision = Precision::fp32;
-  bool nccl = false;    ///< between devices by NCCL, else by copies
-  bool graphs = false;  ///< tasks that come again are launched as one CUDA graph
-};
 
 /// All lanes of a graph as streams of the GPU of their rank. For one host thread. Every call is
 /// about the lane of the task at hand, where nothing else is said.
 class Device : private DeviceMemory {
  public:
   /// Throws RunError when the device cannot be used.
-  Device(const TaskGraph& graph, const DeviceOptions& options);
+  Device(const TaskGraph& graph, const DeviceSettings& settings);
   ~Device() override;
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  const DeviceOptions& options() const { return options_; }
+  const DeviceSettings& settings() const { return settings_; }
   StreamOrder& order() { return order_; }
   /// Null without graphs.
   const StreamReplay* replay() const { return replay_.get(); }
@@ -117,7 +109,7 @@ class Device : private DeviceMemory {
   int device_of(Rank rank) const override;
 
   const TaskGraph& graph_;
-  DeviceOptions options_;
+  DeviceSettings settings_;
   int piece_tasks_;  ///< tasks of one CUDA graph
   int window_;
   std::unique_ptr<NcclTransport> nccl_;  ///< null: copies

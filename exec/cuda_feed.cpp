@@ -10,7 +10,7 @@ CudaFeed::~CudaFeed() {
 
 Tensor CudaFeed::input(MicroBatch i) {
   const Tensor floats = copied(host_.input(i));
-  const Precision precision = device_.options().precision;
+  const Precision precision = device_.settings().precision;
   if (is_float32(precision)) return floats;
   const std::size_t n = floats.bytes() / sizeof(float);
   Tensor result = device_.take(n * bytes_of(precision));

@@ -37,12 +37,9 @@ void require_device_form(const TaskGraph& graph) {
 class CudaRun : public DeviceRun {
  public:
   CudaRun(const TaskGraph& graph, const models::Model& model,
-          std::span<const models::StageRange> ranges, const DeviceSettings& settings, Feed& feed)
-      : device_(graph, {.numbers = settings.devices,
-                        .memory_limit = settings.memory_limit,
-                        .precision = settings.precision,
-                        .nccl = settings.nccl,
-                        .graphs = settings.graphs}),
+          std::span<const models::StageRange> ranges, const DnnRun& run,
+          const DeviceSettings& settings, Feed& feed)
+      : device_(graph, settings),
         slots_(device_.order()),
         feed_(device_, feed, staged_at_once(graph, settings.graphs)),
         a_copy_(ranges.size()) {
@@ -51,8 +48,8 @@ class CudaRun : public DeviceRun {
       for (std::size_t k = 0; k < ranges.size(); ++k) {
         ranks.push_back(graph.rank_of(Stage{static_cast<int>(stages_.size() + k)}));
       }
-      for (auto& stage : make_cuda_stages(model, ranges, settings.run, settings.loss_scale, device_,
-                                          ranks, slots_)) {
+      for (auto& stage :
+           make_cuda_stages(model, ranges, run, settings.loss_scale, device_, ranks, slots_)) {
         stages_.push_back(std::move(stage));
       }
     }
@@ -161,10 +158,10 @@ class CudaLibrary : public DeviceLibrary {
   }
 
   std::unique_ptr<DeviceRun> start(const TaskGraph& graph, const models::Model& model,
-                                   std::span<const models::StageRange> ranges,
+                                   std::span<const models::StageRange> ranges, const DnnRun& run,
                                    const DeviceSettings& settings, Feed& feed) const override {
     require_device_form(graph);
-    return std::make_unique<CudaRun>(graph, model, ranges, settings, feed);
+    return std::make_unique<CudaRun>(graph, model, ranges, run, settings, feed);
   }
 };
 

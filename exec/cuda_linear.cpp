@@ -37,7 +37,7 @@ cublasStatus_t gemm_ex(cublasHandle_t handle, cublasOperation_t op_a, cublasOper
 /// change places.
 void multiply(Device& device, const Product& p, const void* a, const void* b, void* c,
               Precision of_c) {
-  const cudaDataType_t type = cublas_type(device.options().precision);
+  const cudaDataType_t type = cublas_type(device.settings().precision);
   device.call("cublasGemmEx", gemm_ex, device.blas(), p.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
               p.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, p.n, p.m, p.k,
               Matrix{b, type, p.b_transposed ? p.k : p.n},

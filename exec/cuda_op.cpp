@@ -16,7 +16,7 @@ std::unique_ptr<Op> make_op(const models::Layer& layer, const Place& input) {
 
 LayerWeights::LayerWeights(Device& device, const float* weights, std::size_t n)
     : weights_(weights) {
-  const Precision precision = device.options().precision;
+  const Precision precision = device.settings().precision;
   if (is_float32(precision)) return;
   converted_ = device.take(n * bytes_of(precision));
   device.launch(launch_convert, precision, weights, device.write<void>(converted_), n);

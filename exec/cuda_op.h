@@ -15,7 +15,7 @@ struct Place {
   int samples = 1;
   models::SampleShape shape;
 
-  Precision precision() const { return device->options().precision; }
+  Precision precision() const { return device->settings().precision; }
   std::size_t elements() const {
     return static_cast<std::size_t>(samples) * static_cast<std::size_t>(shape.elements());
   }

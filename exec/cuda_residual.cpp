@@ -11,7 +11,7 @@ class Joint {
 
   static Flow added(const Flow& sum, const Flow& beside, Device& device) {
     const Tensor all = sum.ours ? sum.tensor : device.copy_of(sum.tensor);
-    const Precision precision = device.options().precision;
+    const Precision precision = device.settings().precision;
     device.launch(launch_add, precision, device.read<void>(beside.tensor), device.write<void>(all),
                   all.bytes() / bytes_of(precision));
     return {all, true};

@@ -66,7 +66,7 @@ Tensor CudaStage::forward(const Tensor& weights, const Tensor& input, Pass pass,
 Flow CudaStage::scaled(const Tensor& gradient, double scale) const {
   if (scale == 1) return {gradient, false};
   Tensor result = device().take(gradient.bytes());
-  const Precision precision = device().options().precision;
+  const Precision precision = device().settings().precision;
   device().launch(launch_scale, precision, static_cast<float>(scale), device().read<void>(gradient),
                   device().write<void>(result), gradient.bytes() / bytes_of(precision));
   return {std::move(result), true};

@@ -14,8 +14,8 @@
 
 namespace unlatch::exec {
 
+/// How a device is used.
 struct DeviceSettings {
-  DnnRun run;
   std::vector<int> devices = {0};  ///< one a rank, or one for all
   std::size_t memory_limit = 0;    ///< bytes a rank; 0: what the device has
   Precision precision = Precision::fp32;
@@ -53,7 +53,8 @@ class DeviceLibrary {
   /// `feed` gives the data in host memory. Throws Error for what the device cannot run.
   virtual std::unique_ptr<DeviceRun> start(const TaskGraph& graph, const models::Model& model,
                                            std::span<const models::StageRange> ranges,
-                                           const DeviceSettings& settings, Feed& feed) const = 0;
+                                           const DnnRun& run, const DeviceSettings& settings,
+                                           Feed& feed) const = 0;
 };
 
 /// Throws Error that says how to get it when this build or machine has none.

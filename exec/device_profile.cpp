@@ -68,6 +68,9 @@ class DeviceProfiler {
         where_(where),
         model_(model),
         options_(options),
+        run_{.micro_batch_size = options.micro_batch_size,
+             .optimizer = options.optimizer,
+             .seed = options.seed},
         layers_(static_cast<int>(model.layers.size())),
         ranges_(models::uniform_partition(layers_, layers_)),
         feed_(data, model.input, options.micro_batch_size, 1, options.seed),
@@ -75,7 +78,7 @@ class DeviceProfiler {
 
   void measure_bytes() {
     const TaskGraph graph = split_step_graph(layers_);
-    const auto device = library_.start(graph, model_, ranges_, where_, feed_);
+    const auto device = library_.start(graph, model_, ranges_, run_, where_, feed_);
     LayerBytesRunner runner(device->modules(), device->feed());
     StreamBackend backend(graph, device->order(), runner);
     exec::run(graph, backend);
@@ -85,7 +88,7 @@ class DeviceProfiler {
   void measure_times(int samples) {
     const ProfileSteps steps{layers_, options_.warm_up, samples};
     const TaskGraph graph = steps.graph();
-    const auto device = library_.start(graph, model_, ranges_, where_, feed_);
+    const auto device = library_.start(graph, model_, ranges_, run_, where_, feed_);
     // At a rate of almost nothing: the work is the same, and the weights stay sane for ever.
     StageRunner runner(graph, device->modules(), device->feed(), [](int) { return 1e-6; });
     StreamBackend backend(graph, device->order(), runner);
@@ -173,6 +176,7 @@ class DeviceProfiler {
   const DeviceSettings& where_;
   const models::Model& model_;
   const ProfileOptions& options_;
+  DnnRun run_;
   const int layers_;
   const std::vector<models::StageRange> ranges_;  ///< a stage a layer
   DataFeed feed_;
@@ -184,15 +188,12 @@ class DeviceProfiler {
 
 }  // namespace
 
-LayerProfile profile_layers_on(const DeviceLibrary& library, DeviceSettings where,
+LayerProfile profile_layers_on(const DeviceLibrary& library, const DeviceSettings& where,
                                const models::Model& model, const models::Dataset& data,
                                const ProfileOptions& options) {
   require(options.samples >= 1 && options.warm_up >= 0,
           "profile: needs at least 1 sample and 0 warm-up steps, not {} and {}", options.samples,
           options.warm_up);
-  where.run = {.micro_batch_size = options.micro_batch_size,
-               .optimizer = options.optimizer,
-               .seed = options.seed};
   DeviceProfiler profiler(library, where, model, data, options);
   profiler.measure_bytes();
   profiler.measure_times(options.samples);

@@ -7,7 +7,7 @@
 namespace unlatch::exec {
 
 /// Trains on one lane of one device, every task timed by its clock (see ProfileSteps; a run of them
-/// has at most 500 in each half). `where.run` comes from the options, of which `burst` and
+/// has at most 500 in each half). Of the options `burst` and
 /// `workers` have no meaning here: the host has one thread.
 ///
 /// A layer's time holds its launch where the device waits for the host, so there is no overhead of
@@ -16,7 +16,7 @@ namespace unlatch::exec {
 ///
 /// Throws Error for options without sense or data that does not fit the model, RunError when
 /// cancelled (asked between runs) and for what goes wrong on the device.
-LayerProfile profile_layers_on(const DeviceLibrary& library, DeviceSettings where,
+LayerProfile profile_layers_on(const DeviceLibrary& library, const DeviceSettings& where,
                                const models::Model& model, const models::Dataset& data,
                                const ProfileOptions& options);
 

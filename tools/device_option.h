@@ -11,8 +11,8 @@
 namespace unlatch::tools {
 
 struct AskedDevice {
-  std::string name;               ///< "NVIDIA H100 PCIe", of each
-  exec::DeviceSettings settings;  ///< all but the run
+  std::string name;  ///< "NVIDIA H100 PCIe", of each
+  exec::DeviceSettings settings;
 };
 
 /// The options beside --device that say how a GPU is used.

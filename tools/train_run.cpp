@@ -286,9 +286,8 @@ Trained train_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
 Trained train_on_device(const TrainingPlan& plan, const TaskGraph& graph,
                         const std::vector<models::StageRange>& ranges, exec::Feed& feed,
                         const exec::Observer& observer) {
-  exec::DeviceSettings settings = plan.device->settings;
-  settings.run = run_of(plan);
-  const auto device = exec::cuda_library().start(graph, plan.model, ranges, settings, feed);
+  const auto device = exec::cuda_library().start(graph, plan.model, ranges, run_of(plan),
+                                                 plan.device->settings, feed);
   exec::StageRunner runner(graph, device->modules(), device->feed(), rate_of_batch(plan), observer);
   exec::StreamBackend backend(graph, device->order(), runner);
   Trained trained{.timeline = exec::run(graph, backend), .model = {}, .workers = 1, .memory = {}};

@@ -38,6 +38,7 @@ struct Left {
   std::vector<float> weights;
   std::vector<float> statistics;
   std::vector<double> losses;
+  std::vector<std::string> remarks = {};  ///< of a device
 };
 
 struct Case {
@@ -85,7 +86,7 @@ class Runs {
   /// After every task the pools hold what the stages keep, at most; what two entries of the account
   /// share is held once. At the end nothing is shared.
   void expect_pools_hold_what_is_kept() {
-    const auto device = cuda_library().start(graph_, model_, ranges_, {.run = run_}, feed_);
+    const auto device = cuda_library().start(graph_, model_, ranges_, run_, {}, feed_);
     StageRunner runner(graph_, device->modules(), device->feed(), rate(), observer());
     const auto ranks = up_to<Rank>(graph_.ranks());
     std::size_t outside = 0;  // running statistics, in the pools alone
@@ -117,9 +118,8 @@ class Runs {
     }
   }
 
-  Left on_gpu(std::size_t limit = 0) {
-    const auto device =
-        cuda_library().start(graph_, model_, ranges_, {.run = run_, .memory_limit = limit}, feed_);
+  Left on_gpu(const DeviceSettings& settings = {}) {
+    const auto device = cuda_library().start(graph_, model_, ranges_, run_, settings, feed_);
     StageRunner runner(graph_, device->modules(), device->feed(), rate(), observer());
     StreamBackend backend(graph_, device->order(), runner);
     run(graph_, backend);
@@ -129,6 +129,7 @@ class Runs {
       left_.weights.insert(left_.weights.end(), part.begin(), part.end());
     }
     left_.statistics = device->statistics();
+    left_.remarks = device->remarks();
     return left_;
   }
 
@@ -241,16 +242,90 @@ TEST_F(OnDevice, EveryOptimizerStepsAsOnTheCpu) {
   }
 }
 
+const std::vector<const char*> schedules = {"bp",    "gpipe",     "gpipe:recompute=always",
+                                            "1f1b",  "ddg",       "ddg:weights=in_place",
+                                            "fr",    "fdg",       "dsp",
+                                            "zb-h1", "pipedream", "pipedream:weights=predicted"};
+
 TEST_F(OnDevice, EveryScheduleTrainsAsOnTheCpu) {
   const models::Model lenet = models::make_model("lenet", {1, 8, 8}, 10);
-  for (const char* schedule :
-       {"bp", "gpipe", "gpipe:recompute=always", "1f1b", "ddg", "ddg:weights=in_place", "fr", "fdg",
-        "dsp", "zb-h1", "pipedream", "pipedream:weights=predicted"}) {
+  for (const char* schedule : schedules) {
     for (const int stages : {1, 2, 4}) {
       SCOPED_TRACE(fmt::format("{} on {} stages", schedule, stages));
       Runs runs({schedule, lenet, schedule, stages, 4, 8});
       const Left expected = runs.on_cpu();
       expect_close(runs.on_gpu().weights, expected.weights, 1e-3, "weights");
+    }
+  }
+}
+
+/// Whatever comes again is launched as a graph, and nothing else changes.
+TEST_F(OnDevice, GraphsGiveTheBitsOfStreams) {
+  const models::Model lenet = models::make_model("lenet", {1, 8, 8}, 10);
+  for (const char* schedule : schedules) {
+    for (const int stages : {1, 2}) {
+      SCOPED_TRACE(fmt::format("{} on {} stages", schedule, stages));
+      Runs runs({schedule, lenet, schedule, stages, 4, 40});
+      const Left streams = runs.on_gpu();
+      const Left graphs = runs.on_gpu({.graphs = true});
+      EXPECT_EQ(graphs.weights, streams.weights);
+      EXPECT_EQ(graphs.losses, streams.losses);
+      ASSERT_FALSE(graphs.remarks.empty());
+      EXPECT_THAT(graphs.remarks.front(), testing::Not(testing::HasSubstr(" 0 launched again")));
+    }
+  }
+}
+
+/// The shorter formats keep 8 and 11 bits of a number, and four steps of it add up.
+TEST_F(OnDevice, EveryLayerTrainsInEveryPrecision) {
+  for (const auto& [precision, tolerance_of] :
+       {std::pair{Precision::tf32, 2e-2}, {Precision::bf16, 5e-2}, {Precision::fp16, 2e-2}}) {
+    for (const Case& c : layer_cases()) {
+      SCOPED_TRACE(fmt::format("{} in {}", c.name, name(precision)));
+      Runs runs(c);
+      const Left expected = runs.on_cpu();
+      const double scale = precision == Precision::fp16 ? 1024 : 1;
+      const Left found = runs.on_gpu({.precision = precision, .loss_scale = scale});
+      expect_close(found.weights, expected.weights, tolerance_of, "weights");
+      expect_close(found.statistics, expected.statistics, tolerance_of, "statistics");
+      expect_close(found.losses, expected.losses, tolerance_of, "losses");
+      EXPECT_THAT(found.remarks, testing::IsEmpty());
+    }
+  }
+}
+
+/// With a scale that no half can hold, updates are left out and the weights stay numbers.
+TEST_F(OnDevice, LeavesOutUpdatesThatAreNotFinite) {
+  Runs runs({"linear", small("linear", {})});
+  const Left left = runs.on_gpu({.precision = Precision::fp16, .loss_scale = 1 << 24});
+  for (const float weight : left.weights) ASSERT_TRUE(std::isfinite(weight));
+  ASSERT_EQ(left.remarks.size(), 1U);
+  EXPECT_THAT(left.remarks.front(), testing::HasSubstr("4 updates left out"));
+}
+
+class OnTwoDevices : public OnDevice {
+ protected:
+  void SetUp() override {
+    OnDevice::SetUp();
+    if (IsSkipped()) return;
+    std::string why;
+    if (cuda_library().devices(&why).size() < 2) GTEST_SKIP() << "there is one CUDA device";
+  }
+};
+
+TEST_F(OnTwoDevices, CopiesAndNcclGiveTheBitsOfOneDevice) {
+  const models::Model lenet = models::make_model("lenet", {1, 8, 8}, 10);
+  for (const char* schedule : schedules) {
+    SCOPED_TRACE(schedule);
+    Runs runs({schedule, lenet, schedule, 2, 4, 20});
+    const Left shared = runs.on_gpu();
+    for (const std::vector<int>& devices : {std::vector{0, 1}, {1, 0}}) {
+      for (const bool nccl : {false, true}) {
+        for (const bool graphs : {false, true}) {
+          const Left apart = runs.on_gpu({.devices = devices, .nccl = nccl, .graphs = graphs});
+          EXPECT_EQ(apart.weights, shared.weights) << "nccl " << nccl << " graphs " << graphs;
+        }
+      }
     }
   }
 }
@@ -274,7 +349,7 @@ TEST_F(OnDevice, ReusesMemoryBehindItsReaders) {
   int runs_done = 0;
   for (; limit > 1024; limit = limit * 3 / 4) {
     try {
-      EXPECT_EQ(runs.on_gpu(limit).weights, plenty.weights) << limit << " bytes";
+      EXPECT_EQ(runs.on_gpu({.memory_limit = limit}).weights, plenty.weights) << limit << " bytes";
       ++runs_done;
     } catch (const RunError& error) {
       EXPECT_THAT(error.what(), testing::HasSubstr("out of device memory"));

@@ -94,9 +94,9 @@ class FakeDeviceLibrary : public exec::DeviceLibrary {
   std::vector<std::string> devices(std::string*) const override { return {"Fake GPU", "Fake GPU"}; }
   std::unique_ptr<exec::DeviceRun> start(const TaskGraph& graph, const models::Model& model,
                                          std::span<const models::StageRange> ranges,
-                                         const exec::DeviceSettings& settings,
+                                         const exec::DnnRun& run, const exec::DeviceSettings&,
                                          exec::Feed& feed) const override {
-    return std::make_unique<FakeDeviceRun>(graph, model, ranges, settings.run, feed, time_);
+    return std::make_unique<FakeDeviceRun>(graph, model, ranges, run, feed, time_);
   }
 
  private:
