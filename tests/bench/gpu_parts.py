@@ -39,9 +39,14 @@ def checked(name, holds, text, **numbers):
 
 def tests(programs):
     """The tests that need a device, one row each."""
+    for name in ("cuda_streams_test", "cuda_test"):
+        yield from rows_of_tests(programs, name)
+
+
+def rows_of_tests(programs, name):
     over = None
     try:
-        found = programs.call("cuda_test")
+        found = programs.call(name)
         out, code = found.out, found.code
     except NoTime as error:
         out, code, over = error.out, 0, error
@@ -64,7 +69,7 @@ def tests(programs):
     if over is not None:
         raise over
     if "[ RUN " not in out or (code != 0 and broken == 0):
-        raise Failed(f"cuda_test: exit {code}: {found.error()}")
+        raise Failed(f"{name}: exit {code}: {found.error()}")
 
 
 def refusals(programs):

@@ -17,6 +17,7 @@ import time
 BUILT = {
     "unlatch": "tools/unlatch",
     "cuda_test": "tests/cuda/cuda_test",
+    "cuda_streams_test": "tests/cuda/cuda_streams_test",
     "bench_cuda_overhead": "tests/bench/bench_cuda_overhead",
     "libunlatch_cuda.so": "exec/libunlatch_cuda.so",
 }

@@ -54,6 +54,11 @@ case $FAULT in *tests*) echo "cuda_test.cpp:1: Failure"
 echo "[       OK ] OnDevice.Second (1 ms)"
 """
 
+STREAMS_TEST = r"""#!/bin/sh
+echo "[ RUN      ] StreamReuse.Once"
+echo "[       OK ] StreamReuse.Once (3 ms)"
+"""
+
 OVERHEAD = r"""#!/bin/sh
 case $FAULT in *crash*) kill -SEGV $$ ;; esac
 for argument; do
@@ -99,6 +104,7 @@ class GpuCheck(unittest.TestCase):
     def fill(self, tools, cuda, bench):
         write(self.file(f"{tools}/unlatch"), UNLATCH)
         write(self.file(f"{cuda}/cuda_test"), CUDA_TEST)
+        write(self.file(f"{cuda}/cuda_streams_test"), STREAMS_TEST)
         write(self.file(f"{bench}/bench_cuda_overhead"), OVERHEAD)
 
     def check(self, fault, *arguments):
@@ -161,7 +167,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(code, 0, out)
         self.assertIn("no time: tests; FAILED: none", out)
         self.assertEqual(self.statuses(results, "tests"),
-                         {"OnDevice.First": "ok", "time": "no time"})
+                         {"StreamReuse.Once": "ok", "OnDevice.First": "ok", "time": "no time"})
         self.assertRegex(self.rows(results, "tests")["time"]["text"],
                          "stopped after 1 s: .*cuda_test")
         for part in PARTS[1:5]:
@@ -183,10 +189,10 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(results["parts"], {})
 
     def test_names_a_program_that_is_missing(self):
-        os.remove(self.file("bin/cuda_test"))
+        os.remove(self.file("bin/cuda_streams_test"))
         code, _, results = self.check("", "--seconds", "0")
         self.assertEqual(code, 1)
-        self.assertIn("cuda_test is not in", self.rows(results, "tests")["error"]["text"])
+        self.assertIn("cuda_streams_test is not in", self.rows(results, "tests")["error"]["text"])
 
 
 if __name__ == "__main__":
