@@ -17,13 +17,17 @@
 #include "exec/scalar_heads.h"
 #include "exec/stage_runner.h"
 #include "exec/stream_backend.h"
-#include "tests/exec/small_graphs.h"
 #include "tests/exec/stream_device.h"
+#include "tests/support/small_graphs.h"
 #include "tests/support/watched.h"
 #include "traces/memory.h"
 
 namespace unlatch::exec {
 namespace {
+
+using testing_support::describe;
+using testing_support::small_device_graphs;
+using testing_support::small_graphs;
 
 using testing_support::Watched;
 using Kind = KeptMemory::Kind;

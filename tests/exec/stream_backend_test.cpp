@@ -12,11 +12,15 @@
 #include "exec/scalar_chain.h"
 #include "exec/stage_runner.h"
 #include "schedules/error.h"
-#include "tests/exec/small_graphs.h"
 #include "tests/exec/stream_device.h"
+#include "tests/support/small_graphs.h"
 
 namespace unlatch::exec {
 namespace {
+
+using testing_support::describe;
+using testing_support::small_device_graphs;
+using testing_support::small_graphs;
 
 using testing::HasSubstr;
 using testing::IsEmpty;

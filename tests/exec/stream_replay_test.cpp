@@ -16,12 +16,13 @@
 #include "exec/stream_backend.h"
 #include "schedules/error.h"
 #include "tests/exec/noted_device.h"
-#include "tests/support/variants.h"
+#include "tests/support/small_graphs.h"
 
 namespace unlatch::exec {
 namespace {
 
 using testing::IsEmpty;
+using testing_support::describe;
 
 struct Outcome {
   std::vector<double> final;
@@ -67,40 +68,16 @@ ChainProblem problem_of(const TaskGraph& graph) {
   return problem;
 }
 
-std::string describe(const TaskGraph& graph) {
-  const Shape& shape = graph.shape();
-  return fmt::format("{} P={} V={} R={} M={}", graph.schedule(), shape.ranks(), shape.chunks,
-                     shape.replicas, shape.micro_batches);
-}
-
 constexpr int batches = 60;
 
 /// Those whose mathematics NotedStage has.
 std::vector<TaskGraph> graphs() {
-  std::vector<TaskGraph> all;
-  for (const Method& method : methods()) {
-    for (const auto& [ranks, parts, replicas] :
-         {std::tuple{1, 2, 1}, {2, 4, 1}, {3, 6, 1}, {2, 4, 2}}) {
-      const int stages = ranks * method.chunks.usual;
-      for (const std::string& text :
-           testing_support::variants(method, stages, method.chunks.usual)) {
-        const ScheduleSpec spec = ScheduleSpec::parse(text);
-        const Shape shape{.stages = stages,
-                          .chunks = method.chunks.usual,
-                          .micro_batches = parts,
-                          .batches = batches,
-                          .replicas = replicas};
-        if (!testing_support::runs(spec, shape)) continue;
-        TaskGraph graph = spec.make(shape).build();
-        const Learning& learning = graph.learning();
-        if (learning.local_gradients.source == GradientSource::next_stage &&
-            !learning.agreement.has_server() && learning.agreement.compression.ratio >= 1 &&
-            learning.drift_decay == 0 && learning.rescaled_updates == 0) {
-          all.push_back(std::move(graph));
-        }
-      }
-    }
-  }
+  std::vector<TaskGraph> all = testing_support::small_device_graphs(batches);
+  std::erase_if(all, [](const TaskGraph& graph) {
+    const Learning& learning = graph.learning();
+    return learning.agreement.compression.ratio < 1 || learning.drift_decay != 0 ||
+           learning.rescaled_updates != 0;
+  });
   return all;
 }
 

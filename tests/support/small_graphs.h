@@ -1,4 +1,4 @@
-// Every variant of every schedule at a few small shapes, for tests of the executor.
+// Every variant of every schedule at a few small shapes, for tests that run them all.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 
 #include "tests/support/variants.h"
 
-namespace unlatch::exec {
+namespace unlatch::testing_support {
 
 /// Servers and local heads have no device form.
 inline bool runs_on_a_device(const TaskGraph& graph) {
@@ -24,21 +24,20 @@ inline bool runs_anywhere(const TaskGraph& graph) {
          source == GradientSource::feedback;
 }
 
-inline std::vector<TaskGraph> small_graphs() {
+inline std::vector<TaskGraph> small_graphs(int batches = 5) {
   std::vector<TaskGraph> graphs;
   for (const Method& method : methods()) {
     for (const auto& [ranks, parts, replicas] :
          {std::tuple{1, 2, 1}, {2, 4, 1}, {4, 8, 1}, {3, 6, 1}, {2, 4, 2}}) {
       const int stages = ranks * method.chunks.usual;
-      for (const std::string& text :
-           testing_support::variants(method, stages, method.chunks.usual)) {
+      for (const std::string& text : variants(method, stages, method.chunks.usual)) {
         const ScheduleSpec spec = ScheduleSpec::parse(text);
         const Shape shape{.stages = stages,
                           .chunks = method.chunks.usual,
                           .micro_batches = parts,
-                          .batches = 5,
+                          .batches = batches,
                           .replicas = replicas};
-        if (!testing_support::runs(spec, shape)) continue;
+        if (!runs(spec, shape)) continue;
         TaskGraph graph = spec.make(shape).build();
         if (runs_anywhere(graph)) graphs.push_back(std::move(graph));
       }
@@ -47,8 +46,8 @@ inline std::vector<TaskGraph> small_graphs() {
   return graphs;
 }
 
-inline std::vector<TaskGraph> small_device_graphs() {
-  std::vector<TaskGraph> graphs = small_graphs();
+inline std::vector<TaskGraph> small_device_graphs(int batches = 5) {
+  std::vector<TaskGraph> graphs = small_graphs(batches);
   std::erase_if(graphs, [](const TaskGraph& graph) { return !runs_on_a_device(graph); });
   return graphs;
 }
@@ -59,4 +58,4 @@ inline std::string describe(const TaskGraph& graph) {
                      shape.replicas, shape.micro_batches);
 }
 
-}  // namespace unlatch::exec
+}  // namespace unlatch::testing_support

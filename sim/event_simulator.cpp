@@ -1,0 +1,225 @@
+#include "sim/event_simulator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <queue>
+#include <utility>
+
+#include "schedules/error.h"
+#include "sim/fair_share.h"
+#include "sim/simulator.h"
+
+namespace unlatch::sim {
+namespace {
+
+using Ns = std::int64_t;
+
+/// What happens at a time; what was planned first comes first among equals.
+struct Event {
+  enum class Kind : std::uint8_t { end, flow_begins, flow_ends };
+  Ns at = 0;
+  std::int64_t number = 0;  ///< in the order of planning
+  std::int32_t task = -1;
+  std::int32_t plan = 0;  ///< of a flow's end: a later plan makes this one void
+  Kind kind = Kind::end;
+
+  bool operator>(const Event& other) const {
+    return std::pair(at, number) > std::pair(other.at, other.number);
+  }
+};
+
+/// A transfer under way.
+struct Flow {
+  std::int32_t task = -1;
+  double bytes_left = 0;
+  double since = 0;  ///< when that was
+  double rate = 0;   ///< bytes a nanosecond
+  std::int32_t plan = 0;
+};
+
+/// Lanes run their tasks in order. A lane whose next task lacks an input waits for that one task;
+/// when it is done (or has begun, where that is enough) the lane looks again.
+class EventSimulation {
+ public:
+  EventSimulation(const TaskGraph& graph, const CostModel& costs, const Traffic& traffic)
+      : graph_(graph),
+        costs_(costs),
+        traffic_(traffic),
+        shares_(in_bytes_a_ns(traffic.links())),
+        lanes_(tasks_by_lane(graph)),
+        head_(lanes_.size(), 0),
+        next_waiter_(lanes_.size(), -1),
+        waiter_(graph.size(), -1),
+        state_(graph.size(), State::waiting) {
+    timeline_.spans.resize(graph.size());
+  }
+
+  Timeline run() {
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane) advance(static_cast<int>(lane));
+    while (!events_.empty()) {
+      const Event event = events_.top();
+      events_.pop();
+      now_ = event.at;
+      switch (event.kind) {
+        case Event::Kind::end:
+          finish(event.task);
+          break;
+        case Event::Kind::flow_begins:
+          begin_flow(event.task);
+          break;
+        case Event::Kind::flow_ends:
+          if (flows_[flow_of_[event.task]].plan == event.plan) end_flow(event.task);
+          break;
+      }
+    }
+    return std::move(timeline_);
+  }
+
+ private:
+  enum class State : std::uint8_t { waiting, begun, done };
+
+  static std::vector<double> in_bytes_a_ns(std::vector<double> bytes_a_second) {
+    for (double& capacity : bytes_a_second) capacity /= 1e9;
+    return bytes_a_second;
+  }
+
+  /// Starts the lane's next task if it can, and says whom it waits for else.
+  void advance(int lane) {
+    if (head_[lane] == lanes_[lane].size()) return;
+    const TaskId id = lanes_[lane][head_[lane]];
+    std::int32_t beside = -1;
+    for (const Edge edge : graph_.edges_into(id)) {
+      const std::int32_t from = edge.from().value;
+      const bool starts_are_enough = edge.kind() == EdgeKind::beside;
+      if (starts_are_enough) beside = from;
+      if (state_[from] == State::done || (starts_are_enough && state_[from] == State::begun)) {
+        continue;
+      }
+      next_waiter_[lane] = std::exchange(waiter_[from], lane);
+      return;
+    }
+    ++head_[lane];
+    begin(id, beside);
+  }
+
+  void begin(TaskId id, std::int32_t beside) {
+    const Task& task = graph_.task(id);
+    Span& span = timeline_[id];
+    span.start = nanoseconds(now_);
+    state_[id.value] = State::begun;
+    if (const Transfer* transfer = traffic_.transfer(task)) {
+      plan({.at = later_by(transfer->latency.count()),
+            .task = id.value,
+            .kind = Event::Kind::flow_begins});
+    } else {
+      const nanoseconds length = costs_.duration(task);
+      if (beside >= 0) {
+        const Span& forward = timeline_[TaskId{beside}];
+        const nanoseconds both = length_beside(costs_.duration(graph_.task(TaskId{beside})), length,
+                                               costs_.overlap(task.stage));
+        const nanoseconds end = std::max(forward.start + both, span.start + length);
+        span.start = end - length;
+        plan({.at = end.count(), .task = id.value});
+      } else {
+        plan({.at = later_by(length.count()), .task = id.value});
+      }
+    }
+    wake_those_who_wait_for(id);  // for its start
+  }
+
+  void finish(std::int32_t task) {
+    const TaskId id{task};
+    timeline_[id].end = nanoseconds(now_);
+    state_[task] = State::done;
+    wake_those_who_wait_for(id);
+    advance(graph_.task(id).lane);
+  }
+
+  /// Those for whom it is too early come back to the list.
+  void wake_those_who_wait_for(TaskId id) {
+    int lane = std::exchange(waiter_[id.value], -1);
+    while (lane >= 0) {
+      const int next = next_waiter_[lane];
+      advance(lane);
+      lane = next;
+    }
+  }
+
+  // ---- transfers ----
+
+  void begin_flow(std::int32_t task) {
+    const Transfer& transfer = *traffic_.transfer(graph_.task(TaskId{task}));
+    if (transfer.bytes <= 0) return finish(task);
+    if (flow_of_.empty()) flow_of_.resize(graph_.size(), -1);
+    const FairShare::Flow flow = shares_.add(transfer.route);
+    if (static_cast<std::size_t>(flow) >= flows_.size()) flows_.resize(flow + 1);
+    flow_of_[task] = flow;
+    flows_[flow] = {.task = task,
+                    .bytes_left = transfer.bytes,
+                    .since = static_cast<double>(now_),
+                    .plan = flows_[flow].plan};
+    plan_again();
+  }
+
+  void end_flow(std::int32_t task) {
+    shares_.remove(flow_of_[task]);
+    ++flows_[flow_of_[task]].plan;
+    plan_again();
+    finish(task);
+  }
+
+  /// Those whose rate has changed end at another time.
+  void plan_again() {
+    const auto now = static_cast<double>(now_);
+    for (const FairShare::Flow changed : shares_.changed()) {
+      Flow& flow = flows_[changed];
+      flow.bytes_left = std::max(0.0, flow.bytes_left - (now - flow.since) * flow.rate);
+      flow.since = now;
+      flow.rate = shares_.rate(changed);
+      const double ns = std::isinf(flow.rate) ? 0 : flow.bytes_left / flow.rate;
+      constexpr double most_ns = 4e18;
+      require(ns < most_ns, "{}: a transfer of {:g} bytes would last longer than 126 years",
+              graph_.schedule(), flow.bytes_left);
+      plan({.at = later_by(std::llround(ns)),
+            .task = flow.task,
+            .plan = ++flow.plan,
+            .kind = Event::Kind::flow_ends});
+    }
+  }
+
+  Ns later_by(Ns length) const {
+    Ns at = 0;
+    require(!__builtin_add_overflow(now_, length, &at),
+            "{}: the run would last longer than 292 years; give shorter costs", graph_.schedule());
+    return at;
+  }
+
+  void plan(Event event) {
+    event.number = planned_++;
+    events_.push(event);
+  }
+
+  const TaskGraph& graph_;
+  const CostModel& costs_;
+  const Traffic& traffic_;
+  FairShare shares_;
+  Timeline timeline_;
+  std::vector<std::vector<TaskId>> lanes_;
+  std::vector<std::size_t> head_;         ///< by lane: place of its next task
+  std::vector<int> next_waiter_;          ///< by lane: who else waits for the same task
+  std::vector<int> waiter_;               ///< by task: a lane that waits for it
+  std::vector<State> state_;              ///< by task
+  std::vector<FairShare::Flow> flow_of_;  ///< by task, once there are flows
+  std::vector<Flow> flows_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::int64_t planned_ = 0;
+  Ns now_ = 0;
+};
+
+}  // namespace
+
+Timeline run(const TaskGraph& graph, const CostModel& costs, const Traffic& traffic) {
+  return EventSimulation(graph, costs, traffic).run();
+}
+
+}  // namespace unlatch::sim
