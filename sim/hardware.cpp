@@ -1,0 +1,73 @@
+#include "sim/hardware.h"
+
+#include <algorithm>
+#include <limits>
+#include <queue>
+#include <tuple>
+#include <utility>
+
+#include "schedules/error.h"
+
+namespace unlatch::sim {
+
+Cluster::Cluster(Parts parts) : parts_(std::move(parts)) {
+  require(devices() > 0, "{}: it has no devices", parts_.name);
+  const auto unreached = [&](int from) {
+    std::vector<bool> seen(parts_.ways.size(), false);
+    std::vector<int> open{from};
+    seen[from] = true;
+    while (!open.empty()) {
+      const int at = open.back();
+      open.pop_back();
+      for (const Parts::Way& way : parts_.ways[at]) {
+        if (!seen[way.to]) open.push_back(way.to);
+        seen[way.to] = true;
+      }
+    }
+    return static_cast<int>(std::ranges::find(seen, false) - seen.begin());
+  };
+  // Links go both ways, so that one device which reaches all is enough.
+  const int missing = unreached(0);
+  require(missing >= devices(), "{}: device {} cannot be reached from device 0; give it a link",
+          parts_.name, missing);
+}
+
+Route Cluster::route(int from, int to) const {
+  struct Reached {
+    int hops = std::numeric_limits<int>::max();
+    nanoseconds latency{0};
+    int link = -1;
+    int before = -1;
+  };
+  using Entry = std::tuple<int, std::int64_t, int, int>;  // hops, latency, order of finding, vertex
+  std::vector<Reached> reached(parts_.ways.size());
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open;
+  int found = 0;
+  reached[from].hops = 0;
+  open.emplace(0, 0, found++, from);
+  while (!open.empty()) {
+    const auto [hops, latency, order, at] = open.top();
+    open.pop();
+    if (at == to) break;
+    if (std::pair(hops, latency) != std::pair(reached[at].hops, reached[at].latency.count())) {
+      continue;
+    }
+    for (const Parts::Way& way : parts_.ways[at]) {
+      const nanoseconds there = reached[at].latency + parts_.links[way.link].latency;
+      Reached& next = reached[way.to];
+      if (std::pair(hops + 1, there) >= std::pair(next.hops, next.latency)) continue;
+      next = {hops + 1, there, way.link, at};
+      open.emplace(hops + 1, there.count(), found++, way.to);
+    }
+  }
+  Route route{
+      .links = {}, .latency = reached[to].latency, .rate = std::numeric_limits<double>::infinity()};
+  for (int at = to; at != from; at = reached[at].before) {
+    route.links.push_back(reached[at].link);
+    route.rate = std::min(route.rate, parts_.links[reached[at].link].rate);
+  }
+  std::ranges::reverse(route.links);
+  return route;
+}
+
+}  // namespace unlatch::sim

@@ -1,0 +1,147 @@
+// Hardware files: those that come with the program, routes, and one error with the place for each
+// fault.
+#include "sim/hardware.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/sim/support.h"
+
+namespace unlatch::sim {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+const json two_nodes = json::parse(R"({
+  "name": "two nodes",
+  "device_types": {"X": {"tflops": {"fp32": 10}, "memory": "16GiB", "memory_bandwidth": "500GB/s"}},
+  "node": {
+    "devices": {"type": "X", "count": 3},
+    "switches": ["root", "nic"],
+    "links": [
+      {"from": "device", "to": "root", "bandwidth": "16GB/s", "latency": "5us"},
+      {"from": "root", "to": "nic", "bandwidth": "16GB/s", "latency": "1us"},
+      {"from": "device0", "to": "device1-2", "bandwidth": "25GB/s", "latency": "2us", "duplex": "half"}
+    ]
+  },
+  "nodes": 2,
+  "network": {
+    "switches": ["spine"],
+    "links": [{"from": "node.nic", "to": "spine", "bandwidth": "100Gbit/s", "latency": "2us"}]
+  }
+})");
+
+Cluster parsed(const json& file) { return parse_cluster(file.dump(), "c.json"); }
+
+TEST(Hardware, NumbersDevicesNodeByNode) {
+  const Cluster cluster = parsed(two_nodes);
+  EXPECT_EQ(cluster.devices(), 6);
+  EXPECT_EQ(cluster.nodes(), 2);
+  EXPECT_EQ(cluster.node_of(2), 0);
+  EXPECT_EQ(cluster.node_of(3), 1);
+  EXPECT_THAT(cluster.placement(), testing::ElementsAre(0, 1, 2, 3, 4, 5));
+  const DeviceType& type = cluster.type_of(5);
+  EXPECT_EQ(type.flops.at("fp32"), 10e12);
+  EXPECT_EQ(type.memory, std::int64_t{16} << 30);
+  EXPECT_EQ(type.memory_rate, 500e9);
+}
+
+TEST(Hardware, TakesTheFewestLinks) {
+  const Cluster cluster = parsed(two_nodes);
+  const Route direct = cluster.route(0, 2);
+  EXPECT_EQ(direct.links.size(), 1U);
+  EXPECT_EQ(direct.rate, 25e9);
+  EXPECT_EQ(direct.latency, std::chrono::microseconds(2));
+  EXPECT_EQ(cluster.route(2, 0).links, direct.links) << "both ways share a half-duplex cable";
+  const Route around = cluster.route(1, 2);
+  EXPECT_EQ(around.links.size(), 2U);
+  EXPECT_EQ(around.latency, std::chrono::microseconds(4));  // by device 0, not by the root
+  EXPECT_EQ(around.rate, 25e9);
+  const Route far = cluster.route(1, 4);
+  EXPECT_EQ(far.links.size(), 6U);
+  EXPECT_EQ(far.rate, 100e9 / 8);
+  EXPECT_EQ(far.latency, std::chrono::microseconds(5 + 1 + 2 + 2 + 1 + 5));
+  EXPECT_THAT(cluster.route(4, 1).links, testing::Not(testing::Eq(far.links)));
+  EXPECT_TRUE(cluster.route(3, 3).links.empty());
+}
+
+TEST(Hardware, PlacesRanksAsTheFileSays) {
+  json file = two_nodes;
+  file["placement"] = {3, 0, 4};
+  EXPECT_THAT(parsed(file).placement(), testing::ElementsAre(3, 0, 4));
+}
+
+TEST(Hardware, ReadsTheClustersThatComeWithTheProgram) {
+  for (const std::string_view name : cluster_names()) {
+    SCOPED_TRACE(name);
+    const Cluster cluster = read_cluster(std::string(name));
+    EXPECT_GE(cluster.devices(), 4);
+    const int last = cluster.devices() - 1;
+    EXPECT_GT(cluster.route(0, last).rate, 1e9);
+    EXPECT_EQ(cluster.route(0, last).links.size(), cluster.nodes() > 1 ? 4U : 2U);
+    for (const auto& [format, flops] : cluster.type_of(0).flops) EXPECT_GT(flops, 1e12) << format;
+  }
+}
+
+struct Fault {
+  const char* at;  ///< JSON pointer
+  json value;      ///< null: the key is taken out
+  const char* message;
+};
+
+TEST(Hardware, NamesThePlaceOfEveryFault) {
+  const std::vector<Fault> faults{
+      {"/name", nullptr, "c.json: there is no 'name'"},
+      {"/nodes", 0, "c.json, nodes: 0 must be a whole number in 1.."},
+      {"/nodes", 1.5, "c.json, nodes: 1.5 must be a whole number"},
+      {"/nodes", 1 << 16, "at most 65536 devices in all"},
+      {"/extra", 1, "c.json: unknown key 'extra'"},
+      {"/device_types/X/tflops/fp31", 1, "c.json, device_types.X.tflops: unknown number format"},
+      {"/device_types/X/tflops/fp32", -1, "c.json, device_types.X.tflops.fp32: -1 must be"},
+      {"/device_types/X/tflops/fp32", "fast", "tflops.fp32: \"fast\" must be a number"},
+      {"/device_types/X/memory", "16", "c.json, device_types.X.memory"},
+      {"/device_types/X/memory", 16, "16 must be a text"},
+      {"/device_types/X/memory_bandwidth", "500", "c.json, device_types.X.memory_bandwidth"},
+      {"/device_types/X/achieved", 1.5, "achieved: 1.5 must be a number in 0.001..1"},
+      {"/node/devices/type", "Y", "c.json, node.devices.type: there is no device type 'Y'"},
+      {"/node/links/0/from", "gpu", "c.json, node.links[0].from: 'gpu' is no switch of the node"},
+      {"/node/links/2/to", "device1-3", "'device1-3': a node has devices 0 to 2"},
+      {"/node/links/2/to", "device2-1", "ends before it begins"},
+      {"/node/links/2/duplex", "both", "c.json, node.links[2].duplex: 'both' must be full or half"},
+      {"/node/links/1/bandwidth", "16", "c.json, node.links[1].bandwidth"},
+      {"/node/links/1/bandwidth", "0GB/s", "greater than 0"},
+      {"/node/links/1/latency", "-1us", "c.json, node.links[1].latency"},
+      {"/node/switches/1", "root", "c.json, node.switches[1]: there are two switches 'root'"},
+      {"/node/switches/1", "device7", "'device7' means devices"},
+      {"/node/links", json::array(), "c.json, node.links: must be a list that is not empty"},
+      {"/network/links/0/from", "node.eth", "c.json, network.links[0].from: 'node.eth' is no"},
+      {"/placement", {0, 6}, "c.json, placement[1]: 6 must be a whole number in 0..5"},
+      {"/placement", {0, 1, 0}, "c.json, placement[2]: device 0 has a rank already"},
+      {"/network", nullptr, "device 3 cannot be reached from device 0"},
+  };
+  for (const Fault& fault : faults) {
+    json file = two_nodes;
+    const json::json_pointer at(fault.at);
+    if (fault.value.is_null()) {
+      file.erase(at.back());
+    } else {
+      file[at] = fault.value;
+    }
+    EXPECT_THAT(error_of([&] { parsed(file); }), HasSubstr(fault.message)) << fault.at;
+  }
+}
+
+TEST(Hardware, RefusesWhatIsNoJson) {
+  EXPECT_THAT(error_of([] { parse_cluster("{\n\"name\": \"x\",\n,}", "c.json"); }),
+              HasSubstr("c.json, line 3: this is not JSON"));
+  EXPECT_THAT(error_of([] { parse_cluster("{\"name\": \"x\", \"name\": \"y\"}", "c.json"); }),
+              HasSubstr("key 'name' is given twice"));
+  EXPECT_THAT(error_of([] { read_cluster("8xA10"); }), HasSubstr("Did you mean '8xA100'"));
+  EXPECT_THAT(error_of([] { read_cluster("none.json"); }), HasSubstr("none.json"));
+}
+
+}  // namespace
+}  // namespace unlatch::sim
