@@ -9,6 +9,8 @@
 
 namespace unlatch::sim {
 
+class Traffic;
+
 /// Durations that depend on the kind of task and its stage only.
 class CostTable {
  public:
@@ -39,6 +41,8 @@ class CostModel {
   /// The same durations as a table where they depend on nothing else, else null. The simulator
   /// asks once a run and then reads the table, which saves a virtual call a task.
   virtual const CostTable* table() const { return nullptr; }
+  /// Transfers whose time depends on what else is on the links; null where costs say it all.
+  virtual const Traffic* traffic() const { return nullptr; }
 };
 
 }  // namespace unlatch::sim

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "schedules/error.h"
+#include "sim/event_simulator.h"
 
 namespace unlatch::sim {
 
@@ -59,6 +60,7 @@ nanoseconds length_beside(nanoseconds forward, nanoseconds recompute, double ove
 }
 
 Timeline run(const TaskGraph& graph, const CostModel& costs) {
+  if (const Traffic* traffic = costs.traffic()) return run(graph, costs, *traffic);
   if (const CostTable* table = costs.table()) {
     return run_with(graph, costs,
                     [table](const Task& task) { return table->at(task.op, task.stage); });

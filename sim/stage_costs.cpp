@@ -170,7 +170,8 @@ StageTimes stage_times(const CostSettings& settings, int stages) {
   return times;
 }
 
-StageCosts::StageCosts(StageTimes times) : times_(std::move(times)), table_(table_of(times_)) {}
+StageCosts::StageCosts(StageTimes times, std::shared_ptr<const Traffic> traffic)
+    : times_(std::move(times)), table_(table_of(times_)), traffic_(std::move(traffic)) {}
 
 Links StageCosts::links() const {
   Links links;

@@ -1,12 +1,14 @@
 // StageCosts: fixed times per stage and boundary, as the cost flags of the command line give them.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "schedules/transfers.h"
 #include "sim/cost_model.h"
+#include "sim/traffic.h"
 
 namespace unlatch::sim {
 
@@ -42,11 +44,12 @@ StageTimes stage_times(const CostSettings& settings, int stages);
 /// The cost model of these times.
 class StageCosts final : public CostModel {
  public:
-  explicit StageCosts(StageTimes times);
+  explicit StageCosts(StageTimes times, std::shared_ptr<const Traffic> traffic = nullptr);
 
   nanoseconds duration(const Task& task) const override { return table_.at(task.op, task.stage); }
   double overlap(Stage k) const override { return times_.overlap[k.value]; }
   const CostTable* table() const override { return &table_; }
+  const Traffic* traffic() const override { return traffic_.get(); }
 
   const StageTimes& times() const& { return times_; }
   /// Boundaries and servers whose transfer takes time, for with_transfers().
@@ -55,6 +58,7 @@ class StageCosts final : public CostModel {
  private:
   StageTimes times_;
   CostTable table_;
+  std::shared_ptr<const Traffic> traffic_;
 };
 
 }  // namespace unlatch::sim

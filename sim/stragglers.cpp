@@ -123,7 +123,8 @@ double Straggler::draw(std::uint64_t seed, int run, Rank rank, int step) const {
 StragglerCosts::StragglerCosts(const StageCosts& costs, const TaskGraph& graph,
                                std::vector<double> slow, Straggler straggler, std::uint64_t seed,
                                int run)
-    : table_(*costs.table()),
+    : traffic_(costs.traffic()),
+      table_(*costs.table()),
       overlap_(costs.times().overlap),
       slow_(std::move(slow)),
       straggler_(straggler),

@@ -52,9 +52,11 @@ class StragglerCosts final : public CostModel {
   double overlap(Stage k) const override { return overlap_[k.value]; }
   /// Without random draws the costs are as fixed as those they wrap.
   const CostTable* table() const override { return straggler_.random() ? nullptr : &table_; }
+  const Traffic* traffic() const override { return traffic_; }
 
  private:
-  CostTable table_;  ///< slow factors included where nothing is drawn
+  const Traffic* traffic_;  ///< of the costs it wraps
+  CostTable table_;         ///< slow factors included where nothing is drawn
   std::vector<double> overlap_;
   std::vector<Rank> rank_of_stage_;
   std::vector<double> slow_;

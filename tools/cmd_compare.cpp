@@ -200,7 +200,7 @@ Command compare_command() {
                  cost_flags(),
                  memory_flags(),
                  straggler_flags(),
-                 measured_flags(),
+                 layer_flags(),
                  {"Output",
                   {{"report", "FILE.html", "Write a page with the table and the timelines"},
                    {"trace-dir", "DIR", "Write a Chrome trace of each schedule"},

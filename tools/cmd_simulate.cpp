@@ -49,7 +49,7 @@ Command simulate_command() {
                  cost_flags(),
                  memory_flags(),
                  straggler_flags(),
-                 measured_flags(),
+                 layer_flags(),
                  {"Output", own_flags()}},
       .run = run};
 }

@@ -75,10 +75,10 @@ std::optional<Workload> profiled_workload(const Arguments& arguments, const Trai
   workload.shape = plan.shape;
   constexpr int enough_batches = 200;
   workload.shape.batches = std::min(plan.shape.batches, enough_batches);
-  workload.measured = read_measured(arguments);
-  note_other_device(workload.measured->profile, plan);
-  workload.measured->batch_size = plan.batch_size;
-  workload.measured->overlap = recompute_is_paid(plan, graph) ? 0 : 1;
+  workload.layers = read_layers(arguments);
+  note_other_device(*workload.layers->profile, plan);
+  workload.layers->batch_size = plan.batch_size;
+  workload.layers->overlap = recompute_is_paid(plan, graph) ? 0 : 1;
   workload.slow.assign(static_cast<std::size_t>(plan.shape.ranks()), 1.0);
   return workload;
 }

@@ -52,10 +52,7 @@ void require_room(const std::vector<int>& numbers, const std::vector<std::string
 
 exec::DeviceSettings asked_settings(const Arguments& arguments) {
   exec::DeviceSettings settings;
-  const auto& names = exec::precision_names;
-  const std::string precision = arguments.choice("precision", {names.begin(), names.end()});
-  settings.precision =
-      static_cast<exec::Precision>(std::ranges::find(names, precision) - names.begin());
+  settings.precision = asked_precision(arguments);
   const bool fp16 = settings.precision == exec::Precision::fp16;
   require(fp16 || !arguments.has("loss-scale"), "{} is for --precision fp16",
           arguments.place("loss-scale"));
@@ -72,6 +69,12 @@ exec::DeviceSettings asked_settings(const Arguments& arguments) {
 }
 
 }  // namespace
+
+exec::Precision asked_precision(const Arguments& arguments) {
+  const auto& names = exec::precision_names;
+  const std::string word = arguments.choice("precision", {names.begin(), names.end()});
+  return static_cast<exec::Precision>(std::ranges::find(names, word) - names.begin());
+}
 
 std::vector<int> asked_device_numbers(const Arguments& arguments) {
   const std::string text = arguments.text("device", "cpu");

@@ -19,6 +19,9 @@ struct AskedDevice {
 inline const std::vector<const char*> device_options = {
     "share-device", "transport", "precision", "loss-scale", "cuda-graph", "memory-limit"};
 
+/// --precision.
+exec::Precision asked_precision(const Arguments& arguments);
+
 /// --device as numbers; empty for the CPU. Looks for no device.
 std::vector<int> asked_device_numbers(const Arguments& arguments);
 

@@ -95,7 +95,7 @@ double busy_ranks(const ScheduleSpec& spec, const Workload& workload, const Task
 
 /// BP's time for a batch on the same hardware, one rank working at a time.
 nanoseconds time_of_bp(const Workload& workload, const sim::BatchWork& own) {
-  if (!workload.measured) return own.bp;
+  if (!workload.layers) return own.bp;
   const ScheduleSpec bp = ScheduleSpec::parse("bp");
   const TaskGraph graph = bp.make({.stages = workload.shape.stages}).build();
   const sim::BatchWork work =
@@ -149,8 +149,8 @@ Simulation simulate(const ScheduleSpec& spec, const Workload& workload) {
   const Schedule schedule = spec.make(workload.shape);
   const TaskGraph tasks = schedule.build();
   const TaskCosts task_costs =
-      workload.costs_for(spec, tasks, workload.measured ? busy_ranks(spec, workload, tasks) : 1);
-  const sim::StageCosts costs(task_costs.times);
+      workload.costs_for(spec, tasks, workload.layers ? busy_ranks(spec, workload, tasks) : 1);
+  const sim::StageCosts costs(task_costs.times, task_costs.traffic);
   const Shape shape = spec.effective(workload.shape);
   Simulation result{.spec = spec,
                     .shape = shape,

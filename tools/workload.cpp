@@ -73,23 +73,30 @@ void check_batch_size(const Arguments& arguments, const Shape& shape) {
       shape.replicas > 1 ? fmt::format(" x --replicas {}", shape.replicas) : "", parts);
 }
 
-/// Costs come from flags or from a profile, never from both.
+/// Costs come from flags, from a profile or from a cluster: from one of them.
 void require_one_source(const Arguments& arguments) {
-  const bool measured = arguments.has("profile");
+  const bool profile = arguments.has("profile"), cluster = arguments.has("cluster");
+  require(!profile || !cluster,
+          "--profile and --cluster both say what layers cost; leave one of them out");
   for (std::string_view name : {"batch-size", "partition", "uneven"}) {
-    require(measured || !arguments.has(name),
-            "{} is for measured costs and needs --profile FILE; here the costs are abstract",
+    require(profile || cluster || !arguments.has(name),
+            "{} is for costs of layers and needs --profile FILE or --cluster FILE; here the costs "
+            "are abstract",
             arguments.place(name));
   }
-  if (!measured) return;
-  require(arguments.has("batch-size"), "--profile needs --batch-size B, the samples of a batch");
+  for (std::string_view name : {"model", "data", "precision", "optimizer", "contention"}) {
+    require(cluster || !arguments.has(name), "{} is for --cluster FILE", arguments.place(name));
+  }
+  if (!profile && !cluster) return;
+  const std::string_view source = profile ? "--profile" : "--cluster";
+  require(arguments.has("batch-size"), "{} needs --batch-size B, the samples of a batch", source);
   for (const FlagGroup& group : {cost_flags(), memory_flags()}) {
     for (const Flag& flag : group.flags) {
       const bool fits =
           flag.name == "overlap" || flag.name == "sends" || flag.name == "memory-limit";
       require(fits || !arguments.has(flag.name),
-              "{} contradicts --profile, which brings measured costs and sizes",
-              arguments.place(flag.name));
+              "{} contradicts {}, which brings costs and sizes of its own",
+              arguments.place(flag.name), source);
     }
   }
 }
@@ -100,37 +107,53 @@ double overlap_here(const TaskGraph& graph) {
   return exec::CpuBackend::lanes_share_a_worker(graph, workers) ? 0 : 1;
 }
 
-TaskCosts measured_costs(const MeasuredWorkload& measured, const TaskGraph& graph, double busy) {
-  const int size = measured.batch_size / graph.shape().micro_batches;
-  const PieceCosts piece = piece_costs(measured.profile, size, busy);
-  const bool on_cpu = measured.profile.of_cpu();  // elsewhere F and R of a rank share its GPU
-  const double overlap = measured.overlap.value_or(on_cpu ? overlap_here(graph) : 0);
+/// How much of R hides beside F where nobody says it: on a GPU the two share it.
+double usual_overlap(const LayerWorkload& layers, const TaskGraph& graph) {
+  return layers.profile && layers.profile->of_cpu() ? overlap_here(graph) : 0;
+}
+
+TaskCosts costs_of_layers(const LayerWorkload& layers, const TaskGraph& graph, double busy) {
+  const int size = layers.batch_size / graph.shape().micro_batches;
+  const PieceCosts piece = layers.piece(size, busy);
+  const double overlap = layers.overlap ? *layers.overlap : usual_overlap(layers, graph);
   const std::vector<bool> replays = replaying_stages(graph);
   const std::vector<bool> hidden(replays.size(), false);
   TaskCosts costs;
   // Partitions must not move between estimates of `busy`: they follow from one worker's costs.
-  const PieceCosts alone = piece_costs(measured.profile, size, 1);
-  costs.partition = measured.partition(alone, overlap < 1 ? replays : hidden);
+  const PieceCosts alone = layers.piece(size, 1);
+  costs.partition = layers.partition(alone, overlap < 1 ? replays : hidden);
   costs.times = stage_times_of(piece, costs.partition, replays, overlap);
   costs.sizes = memory_sizes_of(piece, costs.partition);
+  if (layers.cluster) {
+    set_transfers(*layers.cluster, piece, costs.partition, graph, costs.times);
+    costs.traffic = cluster_traffic(*layers.cluster, piece, costs.partition, graph);
+  }
   return costs;
 }
 
 }  // namespace
 
-MeasuredWorkload read_measured(const Arguments& arguments) {
-  MeasuredWorkload measured;
-  measured.profile = read_profile(*arguments.text("profile"));
-  measured.batch_size = arguments.whole("batch-size", 1);
-  if (arguments.has("overlap")) measured.overlap = arguments.real("overlap", 1, 0, 1);
-  measured.partition = [&arguments](const PieceCosts& piece, const std::vector<bool>& pays) {
+PieceCosts LayerWorkload::piece(int size, double busy) const {
+  return profile ? piece_costs(*profile, size, busy) : cluster_costs(*cluster, size);
+}
+
+LayerWorkload read_layers(const Arguments& arguments) {
+  LayerWorkload layers;
+  if (arguments.has("cluster")) {
+    layers.cluster = read_cluster_workload(arguments);
+  } else {
+    layers.profile = read_profile(*arguments.text("profile"));
+  }
+  layers.batch_size = arguments.whole("batch-size", 1);
+  if (arguments.has("overlap")) layers.overlap = arguments.real("overlap", 1, 0, 1);
+  layers.partition = [&arguments](const PieceCosts& piece, const std::vector<bool>& pays) {
     std::vector<double> costs;
     for (std::size_t j = 0; j < piece.forward.size(); ++j) {
       costs.push_back(piece.forward[j] + piece.backward[j]);
     }
     return asked_partition(arguments, costs, piece.forward, pays);
   };
-  return measured;
+  return layers;
 }
 
 MemorySizes read_memory_sizes(const Arguments& arguments, int stages) {
@@ -216,8 +239,8 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
   require_no_send_deadlock(spec, workload.shape, workload.sends);
   check_batch_size(arguments, workload.shape);
   require_one_source(arguments);
-  if (arguments.has("profile")) {
-    workload.measured = read_measured(arguments);
+  if (arguments.has("profile") || arguments.has("cluster")) {
+    workload.layers = read_layers(arguments);
   } else {
     workload.times = sim::stage_times(cost_settings(arguments), stages);
     workload.sizes = read_memory_sizes(arguments, stages);
@@ -237,16 +260,17 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
 }
 
 void note_missing_cores(const Workload& workload, const ScheduleSpec& spec) {
-  if (!workload.measured) return;
+  if (!workload.layers || !workload.layers->profile) return;
+  const ProfileFile& profile = *workload.layers->profile;
   int measured = 0;
-  for (const exec::LayerProfile& profile : workload.measured->profile.profiles) {
-    measured = std::max(measured, profile.workers);
+  for (const exec::LayerProfile& one_of : profile.profiles) {
+    measured = std::max(measured, one_of.workers);
   }
   const int ranks = spec.effective(workload.shape).ranks();
   if (ranks <= measured) return;
-  const ProfileFile& profile = workload.measured->profile;
   if (!profile.of_cpu()) {
-    say(fmt::format("note: {} ranks, but the profile is of one {}; the times assume one for every "
+    say(
+        fmt::format("note: {} ranks, but the profile is of one {}; the times assume one for every "
                     "rank",
                     ranks, profile.device));
     return;
@@ -290,12 +314,14 @@ std::vector<ScheduleSpec> asked_schedules(const Arguments& arguments, int most) 
 
 TaskCosts Workload::costs_for(const ScheduleSpec& spec, const TaskGraph& graph, double busy) const {
   TaskCosts costs;
-  if (measured) {
-    costs = measured_costs(*measured, graph, busy);
+  if (layers) {
+    costs = costs_of_layers(*layers, graph, busy);
   } else if (spec.pipeline().uses_micro_batches) {
-    costs = {times, sizes, {}};
+    costs = {.times = times, .sizes = sizes, .partition = {}};
   } else {
-    costs = {times.in_one_piece(shape.micro_batches), sizes.in_one_piece(shape.micro_batches), {}};
+    costs = {.times = times.in_one_piece(shape.micro_batches),
+             .sizes = sizes.in_one_piece(shape.micro_batches),
+             .partition = {}};
   }
   costs.times = costs.times.for_copies(graph.shape().copies);
   costs.sizes = costs.sizes.for_copies(graph.shape().copies);

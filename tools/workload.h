@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "schedules/registry.h"
 #include "sim/stage_costs.h"
 #include "sim/stragglers.h"
+#include "tools/cluster_workload.h"
 #include "tools/command.h"
 #include "tools/measured.h"
 #include "traces/memory.h"
@@ -23,16 +25,21 @@ FlagGroup shape_flags();
 FlagGroup cost_flags();
 FlagGroup memory_flags();
 FlagGroup straggler_flags();
-FlagGroup measured_flags();
+FlagGroup layer_flags();
 
-/// What --profile adds: costs that depend on the schedule's own pieces and partition.
-struct MeasuredWorkload {
-  ProfileFile profile;
+/// What --profile or --cluster adds: costs of layers, so that those of tasks depend on the
+/// schedule's own pieces and partition.
+struct LayerWorkload {
+  std::optional<ProfileFile> profile;      ///< measured
+  std::optional<ClusterWorkload> cluster;  ///< or computed; one of the two
   int batch_size = 0;
   std::optional<double> overlap;  ///< as asked; else what this machine's cores allow
   /// Partition for a schedule, from the costs of its pieces and the stages that pay for R.
   std::function<std::vector<models::StageRange>(const PieceCosts&, const std::vector<bool>&)>
       partition;
+
+  /// Of one piece of `size` samples with about `busy` workers at once.
+  PieceCosts piece(int size, double busy) const;
 };
 
 /// Costs of one schedule's tasks.
@@ -40,13 +47,14 @@ struct TaskCosts {
   sim::StageTimes times;
   MemorySizes sizes;
   std::vector<models::StageRange> partition;  ///< empty for abstract costs
+  std::shared_ptr<const sim::Traffic> traffic = nullptr;
 };
 
 struct Workload {
   Shape shape;            ///< as asked; ScheduleSpec::effective() makes a schedule's own
   sim::StageTimes times;  ///< of one micro-batch; abstract costs only
   MemorySizes sizes;      ///< of one micro-batch; abstract costs only
-  std::optional<MeasuredWorkload> measured;
+  std::optional<LayerWorkload> layers;
   files::Sends sends = files::Sends::buffered;  ///< under which the schedule does not deadlock
   std::optional<std::int64_t> memory_limit;
   std::vector<double> slow;  ///< one factor a rank
@@ -84,8 +92,8 @@ void note_missing_cores(const Workload& workload, const ScheduleSpec& spec);
 
 bool all_synchronous(const std::vector<ScheduleSpec>& specs);
 
-/// --profile, --batch-size, --partition and --overlap.
-MeasuredWorkload read_measured(const Arguments& arguments);
+/// --profile or --cluster, --batch-size, --partition and --overlap.
+LayerWorkload read_layers(const Arguments& arguments);
 
 /// Throws Error when the graph would have more tasks than a graph holds or than fit the memory of
 /// this machine; says how many and what to lower.

@@ -30,8 +30,7 @@ FlagGroup cost_flags() {
            {"pull", "T[,T...]", "A stage's weights from its server to a copy (0)"},
            {"overlap", "W[,W...]", "How much of R hides beside F, from 0 to 1 (1)"},
            {"sends", "HOW",
-            "buffered, or rendezvous or grouped: refused where such sends deadlock (buffered)"},
-           {"cluster", "FILE", "Hardware and network", Flag::Kind::later}}};
+            "buffered, or rendezvous or grouped: refused where such sends deadlock (buffered)"}}};
 }
 
 FlagGroup memory_flags() {
@@ -54,9 +53,15 @@ FlagGroup straggler_flags() {
            {"seed", "N", "Seed of the draws (0)"}}};
 }
 
-FlagGroup measured_flags() {
-  return {"Measured costs",
-          {{"profile", "FILE", "Costs of the layers, made by 'unlatch profile'"},
+FlagGroup layer_flags() {
+  return {"Costs of layers",
+          {{"profile", "FILE", "Measured costs, made by 'unlatch profile'"},
+           {"cluster", "FILE|NAME", "Computed costs of --model on that hardware"},
+           {"model", "NAME", "With --cluster: the model"},
+           {"data", "SPEC", "With --cluster: data whose shape the model takes (its usual one)"},
+           {"precision", "P", "With --cluster: fp32, tf32, bf16 or fp16 (fp32)"},
+           {"optimizer", "SPEC", "With --cluster: optimizer of the update (sgd)"},
+           {"contention", "HOW", "With --cluster: none, or fair: transfers share links (none)"},
            {"batch-size", "B", "Samples a batch"},
            {"partition", "HOW", "auto (smallest largest cost), uniform, or n1/n2/.. layers"},
            {"uneven", "yes|no", "Allow micro-batches of different sizes (no)"}}};

@@ -1,0 +1,45 @@
+// A model on a cluster: the costs of --model and --cluster, from operations, bytes and links.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "exec/precision.h"
+#include "models/model.h"
+#include "models/optimizer.h"
+#include "sim/hardware.h"
+#include "sim/traffic.h"
+#include "tools/arguments.h"
+#include "tools/measured.h"
+
+namespace unlatch::tools {
+
+struct ClusterWorkload {
+  sim::Cluster cluster;
+  models::Model model;
+  exec::Precision precision = exec::Precision::fp32;
+  models::OptimizerSpec optimizer;
+  bool links_are_shared = false;  ///< --contention fair
+};
+
+/// --cluster, --model, --precision, --optimizer, --contention.
+ClusterWorkload read_cluster_workload(const Arguments& arguments);
+
+/// Of one piece of `size` samples: every layer by the roofline of the cluster's devices.
+PieceCosts cluster_costs(const ClusterWorkload& workload, int size);
+
+/// What goes between ranks takes the links between their devices: sets the transfers and the
+/// all-reduces of `times`, one entry a stage of one copy of the model. Throws Error when the graph
+/// has more ranks than the cluster has places.
+void set_transfers(const ClusterWorkload& workload, const PieceCosts& piece,
+                   std::span<const models::StageRange> ranges, const TaskGraph& graph,
+                   sim::StageTimes& times);
+
+/// The same transfers as flows that share links; null where nobody asked for that.
+std::shared_ptr<const sim::Traffic> cluster_traffic(const ClusterWorkload& workload,
+                                                    const PieceCosts& piece,
+                                                    std::span<const models::StageRange> ranges,
+                                                    const TaskGraph& graph);
+
+}  // namespace unlatch::tools
