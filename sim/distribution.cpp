@@ -12,7 +12,17 @@ Distribution distribution(std::vector<nanoseconds> values) {
   std::sort(values.begin(), values.end());
   double sum = 0;
   for (const nanoseconds value : values) sum += static_cast<double>(value.count());
-  result.mean = nanoseconds(std::llround(sum / result.runs));
+  const double mean = sum / result.runs;
+  result.mean = nanoseconds(std::llround(mean));
+  double squares = 0;
+  for (const nanoseconds value : values) {
+    squares += std::pow(static_cast<double>(value.count()) - mean, 2);
+  }
+  constexpr double normal_95 = 1.959964;
+  const double error =
+      result.runs < 2 ? 0 : normal_95 * std::sqrt(squares / (result.runs - 1.0) / result.runs);
+  result.mean_low = nanoseconds(std::llround(mean - error));
+  result.mean_high = nanoseconds(std::llround(mean + error));
   const auto percentile = [&](int percent) {
     const std::size_t rank = (values.size() * percent + 99) / 100;  // rounded up, from 1
     return values[rank - 1];

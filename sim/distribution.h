@@ -15,6 +15,9 @@ struct Distribution {
   nanoseconds p50{0};
   nanoseconds p95{0};
   nanoseconds p99{0};
+  /// 95 % confidence interval of the mean, by the normal distribution: from a few dozen runs on.
+  nanoseconds mean_low{0};
+  nanoseconds mean_high{0};
   friend bool operator==(const Distribution&, const Distribution&) = default;
 };
 

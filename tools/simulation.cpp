@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedules/error.h"
+#include "sim/monte_carlo.h"
 #include "sim/simulator.h"
 #include "sim/time_order.h"
 #include "sim/units.h"
@@ -23,15 +24,16 @@ sim::StragglerCosts costs_of_run(const sim::StageCosts& costs, const TaskGraph& 
 sim::Distribution run_all(const Schedule& schedule, const TaskGraph& in_turn,
                           const Simulation& first, const sim::StageCosts& costs,
                           const Workload& workload) {
-  std::vector<nanoseconds> makespans{makespan(first.timeline)};
   const bool own_orders = sim::awaits_order(schedule);
-  for (int run = 1; run < workload.runs; ++run) {
+  const auto time_of_run = [&](int run) {
     const auto time_of = [&](const TaskGraph& graph) {
       return makespan(sim::run(graph, costs_of_run(costs, graph, workload, run)));
     };
-    makespans.push_back(own_orders ? time_of(graph_of_run(schedule, in_turn, costs, workload, run))
-                                   : time_of(first.graph));
-  }
+    return own_orders ? time_of(graph_of_run(schedule, in_turn, costs, workload, run))
+                      : time_of(first.graph);
+  };
+  std::vector<nanoseconds> makespans = sim::times_of_runs(1, workload.runs - 1, time_of_run);
+  makespans.push_back(makespan(first.timeline));
   return sim::distribution(std::move(makespans));
 }
 

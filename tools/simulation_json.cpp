@@ -103,6 +103,7 @@ Json simulation_json(const Simulation& simulation, int most_path) {
   if (const auto& runs = simulation.distribution) {
     json["distribution"] = {{"runs", runs->runs},
                             {"mean_ms", to_ms(runs->mean)},
+                            {"mean_95_ms", {to_ms(runs->mean_low), to_ms(runs->mean_high)}},
                             {"p50_ms", to_ms(runs->p50)},
                             {"p95_ms", to_ms(runs->p95)},
                             {"p99_ms", to_ms(runs->p99)}};

@@ -39,8 +39,10 @@ std::string head(const Simulation& s) {
 }
 
 std::string distribution_text(const sim::Distribution& d) {
-  return fmt::format("makespan of {} runs: mean {} ms, p50 {} ms, p95 {} ms, p99 {} ms\n", d.runs,
-                     format_ms(d.mean), format_ms(d.p50), format_ms(d.p95), format_ms(d.p99));
+  return fmt::format(
+      "makespan of {} runs: mean {} ms ({} to {} with 95 %), p50 {} ms, p95 {} ms, p99 {} ms\n",
+      d.runs, format_ms(d.mean), format_ms(d.mean_low), format_ms(d.mean_high), format_ms(d.p50),
+      format_ms(d.p95), format_ms(d.p99));
 }
 
 /// The first and last tasks of the path; all of them are in the JSON document.
