@@ -8,7 +8,7 @@ namespace {
 
 struct Window {
   cudnnPoolingMode_t mode;
-  int height, width, stride;
+  int height, width, stride, padding;
 };
 
 class Pooling : public Op {
@@ -17,10 +17,10 @@ class Pooling : public Op {
       : Op(output), input_(input) {
     describe(x_, input);
     describe(y_, output);
-    check(
-        cudnnSetPooling2dDescriptor(pooling_.get(), window.mode, CUDNN_PROPAGATE_NAN, window.height,
-                                    window.width, 0, 0, window.stride, window.stride),
-        "cudnnSetPooling2dDescriptor");
+    check(cudnnSetPooling2dDescriptor(pooling_.get(), window.mode, CUDNN_PROPAGATE_NAN,
+                                      window.height, window.width, window.padding, window.padding,
+                                      window.stride, window.stride),
+          "cudnnSetPooling2dDescriptor");
   }
 
   Flow forward(const Flat&, Flow input, Kept* kept, Device& device) const override {
@@ -56,17 +56,17 @@ class Pooling : public Op {
 std::unique_ptr<Op> make_max_pool(const models::MaxPool& layer, const Place& input) {
   Place output = input;
   output.shape = models::output_shape({.name = "pool", .kind = layer}, input.shape);
-  return std::make_unique<Pooling>(
-      Window{CUDNN_POOLING_MAX_DETERMINISTIC, layer.kernel, layer.kernel, layer.stride}, input,
-      output);
+  return std::make_unique<Pooling>(Window{CUDNN_POOLING_MAX_DETERMINISTIC, layer.kernel,
+                                          layer.kernel, layer.stride, layer.padding},
+                                   input, output);
 }
 
 std::unique_ptr<Op> make_global_average_pool(const Place& input) {
   Place output = input;
   output.shape = {input.shape.channels, 1, 1};
-  return std::make_unique<Pooling>(
-      Window{CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING, input.shape.height, input.shape.width, 1},
-      input, output);
+  return std::make_unique<Pooling>(Window{CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING,
+                                          input.shape.height, input.shape.width, 1, 0},
+                                   input, output);
 }
 
 }  // namespace unlatch::exec::cuda

@@ -27,15 +27,18 @@ SampleShape convolved(const std::string& name, const Convolution& convolution,
 }
 
 SampleShape pooled(const std::string& name, const MaxPool& pool, const SampleShape& input) {
-  require(pool.kernel >= 1 && pool.stride >= 1,
-          "layer {}: pooling needs a positive kernel and stride, not {} and {}", name, pool.kernel,
-          pool.stride);
-  require(input.height >= pool.kernel && input.width >= pool.kernel,
-          "layer {}: a {}x{} pooling window does not fit into its {}x{} input; use larger images "
-          "or a smaller model",
-          name, pool.kernel, pool.kernel, input.height, input.width);
-  return {input.channels, (input.height - pool.kernel) / pool.stride + 1,
-          (input.width - pool.kernel) / pool.stride + 1};
+  const auto& [kernel, stride, padding] = pool;
+  require(kernel >= 1 && stride >= 1 && padding >= 0 && padding < kernel,
+          "layer {}: pooling needs a positive kernel and stride and a padding below the kernel, "
+          "not kernel {}, stride {}, padding {}",
+          name, kernel, stride, padding);
+  const int height = input.height + 2 * padding - kernel;
+  const int width = input.width + 2 * padding - kernel;
+  require(height >= 0 && width >= 0,
+          "layer {}: a {}x{} pooling window with padding {} does not fit into its {}x{} input; use "
+          "larger images or a smaller model",
+          name, kernel, kernel, padding, input.height, input.width);
+  return {input.channels, height / stride + 1, width / stride + 1};
 }
 
 SampleShape chained(const std::vector<Layer>& layers, SampleShape shape) {

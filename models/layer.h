@@ -33,9 +33,11 @@ struct BatchNorm {
   double epsilon = 1e-5;
 };
 struct Relu {};
+/// Padding never is a maximum; it is smaller than the kernel, so that no window lies in it whole.
 struct MaxPool {
   int kernel = 2;
   int stride = 2;
+  int padding = 0;
 };
 struct GlobalAveragePool {};
 /// Fully connected; flattens [C, H, W] in that order.

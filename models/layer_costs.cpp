@@ -1,7 +1,8 @@
 // Floating-point operations of layers and the bytes that they keep.
 //
 // A multiply-add counts 2, a comparison 1. What is done once a channel and batch (the roots and
-// divisions of batch norm) does not count. A convolution counts its padding as data.
+// divisions of batch norm) does not count. Convolutions and pooling count their
+// padding as data.
 #include <functional>
 
 #include "models/layer.h"

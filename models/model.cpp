@@ -6,6 +6,7 @@
 
 #include "models/overloaded.h"
 #include "models/random.h"
+#include "models/resnet.h"
 #include "models/specification.h"
 #include "schedules/error.h"
 
@@ -49,59 +50,9 @@ Model lenet(const Specification& given, const SampleShape& input, int classes) {
       }};
 }
 
-/// A convolution and, if wanted, its batch norm, which makes a bias useless.
-void append_convolution(std::vector<Layer>& layers, int number, Convolution convolution,
-                        bool norm) {
-  convolution.bias = !norm;
-  layers.push_back({fmt::format("conv{}", number), convolution});
-  if (norm) layers.push_back({fmt::format("norm{}", number), BatchNorm{}});
-}
-
-/// Two 3x3 convolutions (He et al. 2016, section 4.2); `stride` 2 also doubles the channels.
-Residual basic_block(int channels, int stride, bool norm) {
-  Residual block;
-  append_convolution(block.body, 1, {.out_channels = channels, .stride = stride, .padding = 1},
-                     norm);
-  block.body.push_back({"relu", Relu{}});
-  append_convolution(block.body, 2, {.out_channels = channels, .padding = 1}, norm);
-  if (stride != 1) {
-    append_convolution(block.shortcut, 3, {.out_channels = channels, .kernel = 1, .stride = stride},
-                       norm);
-  }
-  return block;
-}
-
-constexpr SampleShape cifar{3, 32, 32};
-
-Model resnet20(const Specification& given, const SampleShape& data, int classes) {
-  given.allow_keys({"norm", "width", "input"});
-  const bool norm = given.word("norm", {"yes", "no"}) == "yes";
-  const int width = given.whole("width", 16, 1, 4096);
-  const bool as_data = given.word("input", {"cifar", "data"}) == "data";
-  require(as_data || ((data.channels == 1 || data.channels == 3) && data.height <= cifar.height &&
-                      data.width <= cifar.width),
-          "model resnet20: takes images of 1 or 3 channels and at most 32x32, not {}x{}x{}; "
-          "resnet20:input=data takes any",
-          data.channels, data.height, data.width);
-  Model model{
-      .name = "resnet20", .input = as_data ? data : cifar, .classes = classes, .layers = {}};
-  append_convolution(model.layers, 1, {.out_channels = width, .padding = 1}, norm);
-  model.layers.push_back({"relu1", Relu{}});
-  for (int block = 1; block <= 9; ++block) {
-    const int third = (block - 1) / 3;
-    const int stride = block == 4 || block == 7 ? 2 : 1;
-    model.layers.push_back(
-        {fmt::format("block{}", block), basic_block(width << third, stride, norm)});
-    model.layers.push_back({fmt::format("relu{}", block + 1), Relu{}});
-  }
-  model.layers.push_back({"average", GlobalAveragePool{}});
-  model.layers.push_back({"linear", Linear{.out_features = classes}});
-  return model;
-}
-
 Specification parsed(std::string_view specification) {
   Specification given("model", specification);
-  given.allow_names(model_names());
+  if (!resnet_depth(given.name())) given.allow_names(model_names());
   given.refuse_argument();
   return given;
 }
@@ -163,18 +114,23 @@ std::vector<SampleShape> Model::shapes() const {
   return all;
 }
 
-std::vector<std::string_view> model_names() { return {"mlp", "lenet", "resnet20"}; }
+std::vector<std::string_view> model_names() {
+  return {"mlp",      "lenet",    "resnet18", "resnet34", "resnet50",  "resnet101", "resnet152",
+          "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "resnet1202"};
+}
 
 SampleShape usual_input(std::string_view specification) {
-  return parsed(specification).name() == "resnet20" ? cifar : SampleShape{1, 28, 28};
+  const std::optional<int> depth = resnet_depth(parsed(specification).name());
+  return depth ? resnet_input(*depth) : SampleShape{1, 28, 28};
 }
 
 Model make_model(std::string_view specification, const SampleShape& input, int classes) {
   const Specification given = parsed(specification);
   require(classes >= 2, "model {}: needs at least 2 classes, not {}", specification, classes);
-  Model model = given.name() == "mlp"     ? mlp(given, input, classes)
-                : given.name() == "lenet" ? lenet(given, input, classes)
-                                          : resnet20(given, input, classes);
+  const std::optional<int> depth = resnet_depth(given.name());
+  Model model = depth                   ? resnet(given, *depth, input, classes)
+                : given.name() == "mlp" ? mlp(given, input, classes)
+                                        : lenet(given, input, classes);
   model.shapes();  // throws if the input is too small for a layer
   return model;
 }

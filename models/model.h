@@ -1,4 +1,4 @@
-// Model: a chain of layers with a loss at its end; lenet, resnet20 and mlp by name.
+// Model: a chain of layers with a loss at its end; MLPs, LeNet and ResNets by name.
 #pragma once
 
 #include <cstdint>
@@ -30,19 +30,24 @@ struct Model {
 /// Throws Error unless the stages follow each other and cover the model.
 void require_covers(const Model& model, std::span<const StageRange> stages);
 
-/// By name: "mlp", "lenet", "resnet20", with keys as in `mlp:hidden=64/64`.
+/// By name, with keys as in `mlp:hidden=64/64`.
 ///   mlp       hidden=64/64: sizes of the hidden layers, each followed by a ReLU; any input
 ///   lenet     LeNet-5 with ReLU and max pooling; 5x5 kernels from 28x28 images on (the first with
 ///             padding 2), below that (the 8x8 digits) 3x3 kernels with padding 1
-///   resnet20  He et al. 2016, CIFAR form, 1x1 convolutions on the two shortcuts that change shape;
-///             norm=yes|no, width=16 (channels of the first third), input=cifar|data: 3x32x32
-///             whatever the data (padded, channel repeated), or the shape of the data
+///   resnet18, 34, 50, 101, 152
+///             He et al. 2016, ImageNet form with PyTorch's strides and names; width=64 (channels
+///             of the stem), input=imagenet|data: 3x224x224 whatever the data (padded, channel
+///             repeated), or the shape of the data
+///   resnet20, 32, 44, 56, 110, 1202 and any other 6n+2 (but 50 and 152)
+///             the CIFAR form of basic blocks, 1x1 convolutions on the two shortcuts that change
+///             shape; norm=yes|no, width=16 (channels of the first third), input=cifar|data: the
+///             same with 3x32x32
 /// Throws Error with the closest names, or naming the layer that the input is too small for.
 Model make_model(std::string_view specification, const SampleShape& input, int classes);
-/// Names for messages and help.
+/// Names for messages; of the ResNets those that are published.
 std::vector<std::string_view> model_names();
-/// The input a model was made for, when no data set says otherwise: 1x28x28, or 3x32x32 for
-/// resnet20.
+/// The input a model was made for, when no data set says otherwise: 1x28x28, of a ResNet 3x224x224
+/// or 3x32x32.
 SampleShape usual_input(std::string_view specification);
 
 /// Initial flat weights of one layer. Depends on (seed, index of the layer in the model, element)

@@ -266,7 +266,7 @@ def pytorch(programs):
     """One training step beside PyTorch's, on one rank."""
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpu_torch.py")
     for model, data, batch, steps in (("resnet20", IMAGES, 64, 60),
-                                      ("resnet50", "synthetic:3x224x224,samples=256", 32, 12),
+                                      ("resnet50", "synthetic:3x224x224,samples=64", 32, 12),
                                       ("transformer", "digits", 32, 20)):
         def work():
             ours = programs.train("bp", 1, "--steps", str(steps), model=model, data=data,

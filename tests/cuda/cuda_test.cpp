@@ -180,6 +180,22 @@ models::Model small(std::string name, std::vector<models::Layer> layers) {
   return {std::move(name), {1, 8, 8}, 10, std::move(layers)};
 }
 
+/// As in ResNet-50: 1x1, 3x3 with the stride, 1x1 to four times the channels.
+models::Layer bottleneck() {
+  const auto conv = [](int out, int kernel, int stride) {
+    return layer("conv", models::Convolution{.out_channels = out,
+                                             .kernel = kernel,
+                                             .stride = stride,
+                                             .padding = kernel / 2,
+                                             .bias = false});
+  };
+  const models::Layer norm = layer("norm", models::BatchNorm{});
+  const models::Layer relu = layer("relu", models::Relu{});
+  return layer("block", models::Residual{{conv(3, 1, 1), norm, relu, conv(3, 3, 2), norm, relu,
+                                          conv(12, 1, 1), norm},
+                                         {conv(12, 1, 2), norm}});
+}
+
 std::vector<Case> layer_cases() {
   using models::Convolution;
   const models::Layer conv = layer("conv", Convolution{.out_channels = 5, .padding = 1});
@@ -196,6 +212,9 @@ std::vector<Case> layer_cases() {
                       .out_channels = 4, .kernel = 3, .stride = 2, .padding = 1, .bias = false})})},
       {"batch norm", small("norm", {conv, layer("norm", models::BatchNorm{})})},
       {"max pool", small("pool", {conv, layer("pool", models::MaxPool{})})},
+      {"padded max pool",
+       small("padded", {conv, layer("norm", models::BatchNorm{}), layer("relu", models::Relu{}),
+                        layer("pool", models::MaxPool{.kernel = 3, .stride = 2, .padding = 1})})},
       {"average pool", small("average", {conv, layer("pool", models::GlobalAveragePool{})})},
       {"residual",
        small("residual",
@@ -212,6 +231,7 @@ std::vector<Case> layer_cases() {
                         {layer("in", Convolution{.out_channels = 6, .stride = 2, .padding = 1})},
                         {layer("short",
                                Convolution{.out_channels = 6, .kernel = 1, .stride = 2})}})})},
+      {"bottleneck", small("bottleneck", {conv, bottleneck(), layer("relu", models::Relu{})})},
   };
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "tests/exec/dnn_support.h"
 #include "tests/exec/reference_network.h"
@@ -45,6 +46,8 @@ std::vector<NetworkCase> cases() {
       {"ConvolutionOfThreeChannels", {3, 9, 9}, {conv(16, 3, 1, 1, false)}},
       {"ConvolutionOfOddChannels", {1, 12, 12}, {conv(6, 5, 1, 0), relu, conv(10, 3, 1, 1)}},
       {"ConvolutionsWithStride", {3, 11, 11}, {conv(8, 3, 2, 1), conv(16, 1, 2, 0, false)}},
+      {"ConvolutionOfLargeKernelAndStride", {3, 17, 14}, {conv(16, 7, 2, 3, false)}},
+      {"ConvolutionOfOneChannelWithLargeKernel", {1, 15, 16}, {conv(10, 7, 2, 3), relu}},
       {"ConvolutionOfPlainWideInput", {16, 6, 6}, {conv(8, 3, 1, 1)}},
       {"BatchNormOnPlainInput", {3, 6, 6}, {norm}},
       {"BatchNormOnVectors", {12, 1, 1}, {layer(Linear{.out_features = 10}), norm, relu}},
@@ -54,6 +57,13 @@ std::vector<NetworkCase> cases() {
       {"MaxPoolOnPlainInput", {3, 8, 8}, {layer(MaxPool{2, 2})}},
       {"MaxPoolOverlapping", {1, 11, 11}, {conv(6, 3, 1, 1), layer(MaxPool{3, 2})}},
       {"MaxPoolOnBlocks", {1, 8, 8}, {conv(16, 3, 1, 1), relu, layer(MaxPool{2, 2})}},
+      {"MaxPoolPaddedOnPlainInput", {3, 9, 8}, {layer(MaxPool{3, 2, 1})}},
+      {"MaxPoolPaddedOnBlocks",
+       {3, 10, 9},
+       {conv(16, 3, 1, 1, false), norm, relu, layer(MaxPool{3, 2, 1}), conv(8, 3, 1, 1)}},
+      {"MaxPoolPaddedWidely", {1, 7, 5}, {conv(10, 3, 1, 1), layer(MaxPool{5, 1, 4})}},
+      {"MaxPoolPaddedTwoByTwo", {2, 6, 7}, {layer(MaxPool{2, 2, 1})}},
+      {"MaxPoolWindowBeyondTheImage", {3, 2, 1}, {layer(MaxPool{3, 2, 1})}},
       {"AverageOnPlainInput", {3, 7, 7}, {layer(GlobalAveragePool{})}},
       {"AverageOnBlocks", {3, 7, 7}, {conv(16, 3, 1, 1), layer(GlobalAveragePool{})}},
       {"AverageOnOddChannels", {3, 7, 7}, {conv(10, 3, 1, 1), layer(GlobalAveragePool{})}},
@@ -69,6 +79,13 @@ std::vector<NetworkCase> cases() {
         layer(Residual{.body = {conv(16, 3, 2, 1, false), norm, relu, conv(16, 3, 1, 1), norm},
                        .shortcut = {conv(16, 1, 2, 0, false), norm}}),
         relu, layer(GlobalAveragePool{})}},
+      {"Bottleneck",
+       {3, 9, 9},
+       {conv(16, 3, 1, 1),
+        layer(Residual{.body = {conv(8, 1, 1, 0, false), norm, relu, conv(8, 3, 2, 1, false), norm,
+                                relu, conv(32, 1, 1, 0, false), norm},
+                       .shortcut = {conv(32, 1, 2, 0, false), norm}}),
+        relu}},
       {"ResidualFirst", {3, 6, 6}, {layer(Residual{.body = {conv(3, 3, 1, 1)}, .shortcut = {}})}},
       {"ResidualEndingInRelu",
        {8, 6, 6},
@@ -174,6 +191,54 @@ TEST_P(EveryLayer, SplitBackwardGivesTheBitsOfTheWhole) {
   EXPECT_TRUE(std::ranges::all_of(sums.as<float>(), [](float g) { return g == 0; }));
   for (const auto& tape : tapes) stage.backward_weight(*tape, sums, workspace);
   EXPECT_TRUE(std::ranges::equal(sums.as<float>(), whole.as<float>())) << "weight gradient";
+}
+
+/// One image through a pool by itself: its output and the gradient of its input.
+struct Pooled {
+  std::vector<float> output;
+  std::vector<float> back;
+
+  Pooled(const MaxPool& pool, const SampleShape& shape, const std::vector<float>& image,
+         const std::vector<float>& gradient) {
+    const models::Model model{
+        .name = "pool", .input = shape, .classes = 4, .layers = {layer(pool)}};
+    const auto stage = std::move(make_dnn_stages(model, ranges_of({1}), {})[0]);
+    BufferPool buffers;
+    Workspace workspace;
+    std::unique_ptr<StageModule::Tape> tape;
+    const Tensor weights = stage->initial_weights();
+    const Tensor result = stage->forward(weights, tensor_of(buffers, image),
+                                         StageModule::Pass::normal, &tape, workspace);
+    output.assign(result.as<float>().begin(), result.as<float>().end());
+    Tensor none = stage->zero_gradient();
+    const Tensor input_gradient =
+        stage->backward(weights, *tape, tensor_of(buffers, gradient), 1, true, none, workspace);
+    back.assign(input_gradient.as<float>().begin(), input_gradient.as<float>().end());
+  }
+};
+
+// 3x3 windows two apart on 4x4 pixels; the first ones hang over the upper and the left edge.
+TEST(MaxPoolByHand, PaddingIsNoValueAndEqualValuesGiveTheGradientToTheFirst) {
+  const Pooled found({.kernel = 3, .stride = 2, .padding = 1}, {1, 4, 4},
+                     {-5, -7, -7, -9,  //
+                      -6, -5, -3, -3,  //
+                      -8, -3, -3, -3,  //
+                      -8, -3, -4, -9},
+                     {1, 10, 100, 1000});
+  EXPECT_EQ(found.output, (std::vector<float>{-5, -3, -3, -3}));
+  EXPECT_EQ(found.back, (std::vector<float>{1, 0, 0, 0,     //
+                                            0, 0, 1010, 0,  //
+                                            0, 100, 0, 0,   //
+                                            0, 0, 0, 0}));
+}
+
+TEST(MaxPoolByHand, ANumberThatIsNoneWinsAndInfinityIsAMaximum) {
+  const float none = std::nanf("");
+  const Pooled found({.kernel = 2, .stride = 1, .padding = 1}, {1, 1, 2}, {-INFINITY, none},
+                     {1, 10, 100, 1, 10, 100});
+  EXPECT_EQ(found.output[0], -INFINITY);
+  EXPECT_TRUE(std::isnan(found.output[1]));
+  EXPECT_EQ(found.back, (std::vector<float>{2, 220}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, EveryLayer, ::testing::ValuesIn(cases()),

@@ -135,14 +135,20 @@ Reference max_pool(const models::MaxPool& l, const Case& t) {
     for (int c = 0; c < t.out.channels; ++c)
       for (int y = 0; y < t.out.height; ++y)
         for (int x = 0; x < t.out.width; ++x) {
-          std::size_t best = ix(n, c, y * l.stride, x * l.stride);
+          double best = -INFINITY;
+          std::size_t place = 0;
           for (int v = 0; v < l.kernel; ++v)
             for (int u = 0; u < l.kernel; ++u) {
-              const std::size_t i = ix(n, c, y * l.stride + v, x * l.stride + u);
-              if (t.x[i] > t.x[best]) best = i;
+              const int sy = y * l.stride + v - l.padding;
+              const int sx = x * l.stride + u - l.padding;
+              if (sy < 0 || sx < 0 || sy >= t.in.height || sx >= t.in.width) continue;
+              const std::size_t i = ix(n, c, sy, sx);
+              if (!(t.x[i] > best)) continue;
+              best = t.x[i];
+              place = i;
             }
-          out.push_back(t.x[best]);
-          from.push_back(best);
+          out.push_back(best);
+          from.push_back(place);
         }
   return {out, [from, size = t.x.size()](const Numbers& g, double*) {
             Numbers dx(size, 0.0);

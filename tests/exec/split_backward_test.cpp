@@ -92,8 +92,11 @@ TEST_P(SplitBackward, HoldsLessAfterTheInputGradient) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, SplitBackward,
-                         ::testing::Values("lenet", "resnet20:input=data,width=8"),
-                         [](const auto& tested) { return tested.param.substr(0, 5); });
+                         ::testing::Values("lenet", "resnet20:input=data,width=8",
+                                           "resnet50:input=data,width=8"),
+                         [](const auto& tested) {
+                           return tested.param.substr(0, tested.param.find(':'));
+                         });
 
 }  // namespace
 }  // namespace unlatch::exec

@@ -21,6 +21,10 @@ TEST(LayerCosts, LinearIsOneProductForwardAndTwoBackward) {
 TEST(LayerCosts, PoolingComparesAndRoutes) {
   EXPECT_EQ(forward_flops({"p", MaxPool{}}, {2, 4, 4}), 8 * 3);
   EXPECT_EQ(backward_flops({"p", MaxPool{}}, {2, 4, 4}), 8);
+  const Layer padded{"p", MaxPool{.kernel = 3, .stride = 2, .padding = 1}};
+  EXPECT_EQ(forward_flops(padded, {2, 4, 4}), 8 * 8);
+  EXPECT_EQ(backward_flops(padded, {2, 4, 4}), 8);
+  EXPECT_EQ(tape_bytes(padded, {2, 4, 4}), 8);
   EXPECT_EQ(forward_flops({"g", GlobalAveragePool{}}, {2, 4, 4}), 32);
 }
 

@@ -22,6 +22,10 @@ TEST(Layer, PoolingAndFlatteningGiveTheExpectedShapes) {
             (SampleShape{4, 2, 3}));
   EXPECT_EQ(output_shape({"p", MaxPool{.kernel = 3, .stride = 2}}, {4, 5, 7}),
             (SampleShape{4, 2, 3}));
+  EXPECT_EQ(output_shape({"p", MaxPool{.kernel = 3, .stride = 2, .padding = 1}}, {4, 8, 7}),
+            (SampleShape{4, 4, 4}));
+  EXPECT_EQ(output_shape({"p", MaxPool{.kernel = 3, .stride = 2, .padding = 1}}, {4, 1, 2}),
+            (SampleShape{4, 1, 1}));
   EXPECT_EQ(output_shape({"g", GlobalAveragePool{}}, {4, 5, 6}), (SampleShape{4, 1, 1}));
   EXPECT_EQ(output_shape({"l", Linear{.out_features = 9}}, {4, 5, 6}), (SampleShape{9, 1, 1}));
   EXPECT_EQ(output_shape({"r", Relu{}}, {4, 5, 6}), (SampleShape{4, 5, 6}));
@@ -38,6 +42,10 @@ TEST(Layer, AnInputThatIsTooSmallIsRefusedByName) {
                 output_shape({"pool3", MaxPool{}}, {1, 1, 8});
               }),
               AllOf(HasSubstr("pool3"), HasSubstr("2x2"), HasSubstr("1x8")));
+  EXPECT_THAT(message_of([] {
+                output_shape({"pool4", MaxPool{.kernel = 2, .stride = 2, .padding = 2}}, {1, 8, 8});
+              }),
+              AllOf(HasSubstr("pool4"), HasSubstr("padding 2")));
   EXPECT_THAT(message_of([] { output_shape({"relu", Relu{}}, {0, 1, 1}); }), HasSubstr("relu"));
   EXPECT_THAT(message_of([] {
                 output_shape({"l", Linear{.out_features = 0}}, {1, 1, 1});

@@ -30,7 +30,7 @@ double mean_us(const json& times) { return times["mean"].get<double>(); }
 
 TEST(DeviceCli, ProfilesEveryLayerOfEveryModel) {
   const Folder folder;
-  for (const char* model : {"mlp", "lenet", "resnet20"}) {
+  for (const char* model : {"mlp", "lenet", "resnet20", "resnet18:input=data,width=8"}) {
     SCOPED_TRACE(model);
     const json file = profiled(
         folder, fmt::format("--model {} --data digits --batch-size 4,8 --samples 2 --warm-up 1 "

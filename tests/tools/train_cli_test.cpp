@@ -97,6 +97,33 @@ TEST(Train, LeavesWeightsThatEvalReadsBack) {
   EXPECT_THAT(other.err, HasSubstr("conv1.weight"));
 }
 
+TEST(Train, TakesAResidualNetworkThroughEveryCommand) {
+  const Folder folder;
+  const std::string what =
+      " --model resnet18:input=data,width=8 --data synthetic:3x64x64,samples=200";
+  double accuracy = 0;
+  for (const int stages : {1, 2, 4}) {
+    const json run = folder.json(fmt::format(
+        "train --schedule 1f1b --batch-size 20 --epochs 3 --lr 0.05 --stages {} --save w{}{}",
+        stages, stages, what));
+    EXPECT_EQ(run["steps"], 30);
+    EXPECT_EQ(run["partition"].size(), static_cast<std::size_t>(stages));
+    accuracy = run["test_accuracy"].get<double>();
+    EXPECT_GT(accuracy, 0.4) << "a tenth is chance";
+  }
+  EXPECT_EQ(folder.read("w1"), folder.read("w2"));
+  EXPECT_EQ(folder.read("w1"), folder.read("w4"));
+  EXPECT_THAT(folder.read("w1"), HasSubstr("\"layer2.0.downsample.0.weight\""));
+  EXPECT_EQ(folder.json(fmt::format("eval --weights w4{}", what))["accuracy"], accuracy);
+
+  folder.json(fmt::format(
+      "profile --batch-size 5,20 --samples 1 --warm-up 1 --workers 1 --save p.json{}", what));
+  const json simulated = folder.json(
+      "simulate --schedule 1f1b --profile p.json --stages 4 --batch-size 20 --microbatches 4");
+  EXPECT_EQ(simulated["partition"].size(), 4u);
+  EXPECT_EQ(folder.json(fmt::format("partition --stages 4{}", what))["stages"].size(), 4u);
+}
+
 TEST(Train, GivesTheSameWeightsForEveryNumberOfThreads) {
   const Folder folder;
   for (const char* threads : {"1", "2", "3"}) {
