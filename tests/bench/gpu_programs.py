@@ -63,10 +63,12 @@ class Programs:
         self.deadline = float("inf")
         self.scratch = tempfile.mkdtemp(prefix="gpu_check.")
         self.env = dict(os.environ)
-        wheels = [f for base in sys.path for f in glob.glob(os.path.join(base, "nvidia/*/lib"))]
-        if wheels:
-            given = self.env.get("LD_LIBRARY_PATH")
-            self.env["LD_LIBRARY_PATH"] = ":".join(wheels + ([given] if given else []))
+        folders = list(filter(None, self.env.get("UNLATCH_CUDA_PATH", "").split(":")))
+        folders += sorted(glob.glob("/usr/local/cuda*/lib64"), reverse=True)
+        folders += [f for base in sys.path for f in glob.glob(os.path.join(base, "nvidia/*/lib"))]
+        given = self.env.get("LD_LIBRARY_PATH")
+        if folders:
+            self.env["LD_LIBRARY_PATH"] = ":".join(([given] if given else []) + folders)
         if self.has("libunlatch_cuda.so"):
             self.env.setdefault("UNLATCH_CUDA_LIBRARY", self.path("libunlatch_cuda.so"))
 
