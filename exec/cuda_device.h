@@ -44,7 +44,12 @@ class Device : private DeviceMemory {
   }
   template <class F, class... A>
   void launch(F* kernel, A... arguments) {
-    put([=, on = stream()] { kernel(on, arguments...); }, kernel, stream(), arguments...);
+    put(
+        [=, on = stream()] {
+          kernel(on, arguments...);
+          check(cudaGetLastError(), "kernel launch");  // a launch tells its failure only there
+        },
+        kernel, stream(), arguments...);
   }
 
   StreamHandle stream() const { return streams_.stream(order_.lane()); }

@@ -100,8 +100,6 @@ void CudaStreams::name_range(int mark) const {
 void CudaStreams::record(int mark, LaneId lane) {
   if (bases_.empty()) start_clocks();
   if (order_ != nullptr) name_range(mark);
-  const bool ends = mark % 2 == 1;
-  if (ends) check(cudaGetLastError(), "kernel launch");  // launches tell their failures only here
   device_of_mark_[static_cast<std::size_t>(mark)] = device(lane);
   const Events& of_mark = events(mark);
   select(device(lane));
@@ -138,6 +136,7 @@ void CudaStreams::wait_for(cudaEvent_t event) const {
     const cudaError_t status = cudaEventQuery(event);
     if (status == cudaSuccess) return;
     if (status != cudaErrorNotReady) check(status, "cudaEventQuery");
+    cudaGetLastError();  // not being ready yet counts as an error
     const auto waited = Clock::now() - begin;
     const bool too_late = waited > options_.timeout;
     options_.watch(too_late);
