@@ -1,6 +1,7 @@
-// The stand-in of cuDNN: convolutions, by plain loops.
+// The stand-in of cuDNN: convolutions, as products of matrices.
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "tests/cuda/standin/dnn.h"
 
@@ -14,6 +15,11 @@ struct Shapes {
   cudnnConvolutionStruct convolution;
   bool tf32 = false;  ///< how products are taken
 
+  std::size_t pixels() const { return static_cast<std::size_t>(y.h * y.w); }
+  std::size_t outputs() const { return static_cast<std::size_t>(y.c); }
+  std::size_t weights() const { return w.elements() / outputs(); }  ///< of one output
+  std::size_t sample_of_y(int n) const { return static_cast<std::size_t>(n * y.c) * pixels(); }
+
   bool fit() const {
     const auto out = [&](int in, int kernel) {
       return (in + 2 * convolution.padding - kernel) / convolution.stride + 1;
@@ -23,31 +29,37 @@ struct Shapes {
   }
 };
 
-/// Calls f(at in w, at in x, at in y, so many) for every weight and row of outputs that it has a
-/// part in; along the row x moves on by the stride.
+/// Calls f(weight of a filter, output pixel, at in x) where a filter meets sample n.
 template <class F>
-void each_row(const Shapes& s, F f) {
-  const int stride = s.convolution.stride, padding = s.convolution.padding;
-  const auto at = [](const cudnnTensorStruct& t, int n, int c, int h, int w) {
-    return static_cast<std::ptrdiff_t>(((n * t.c + c) * t.h + h) * t.w + w);
-  };
-  for (int n = 0; n < s.x.n; ++n) {
-    for (int k = 0; k < s.y.c; ++k) {
-      for (int c = 0; c < s.x.c; ++c) {
-        for (int p = 0; p < s.w.h; ++p) {
-          for (int q = 0; q < s.w.w; ++q) {
-            const int first = std::max(0, (padding - q + stride - 1) / stride);
-            const int last = std::min(s.y.w - 1, (s.x.w - 1 + padding - q) / stride);
-            if (s.x.w - 1 + padding - q < 0) continue;
-            for (int h = 0; h < s.y.h; ++h) {
-              const int row = h * stride + p - padding;
-              if (row < 0 || row >= s.x.h) continue;
-              f(at(s.w, k, c, p, q), at(s.x, n, c, row, first * stride + q - padding),
-                at(s.y, n, k, h, first), last - first + 1);
-            }
+void each_meeting(const Shapes& s, int n, F f) {
+  const auto& [padding, stride, math] = s.convolution;
+  for (int c = 0; c < s.x.c; ++c) {
+    for (int p = 0; p < s.w.h; ++p) {
+      for (int q = 0; q < s.w.w; ++q) {
+        for (int h = 0; h < s.y.h; ++h) {
+          for (int w = 0; w < s.y.w; ++w) {
+            const int row = h * stride + p - padding, column = w * stride + q - padding;
+            if (row < 0 || row >= s.x.h || column < 0 || column >= s.x.w) continue;
+            f(static_cast<std::size_t>((c * s.w.h + p) * s.w.w + q),
+              static_cast<std::size_t>(h * s.y.w + w),
+              static_cast<std::size_t>(((n * s.x.c + c) * s.x.h + row) * s.x.w + column));
           }
         }
       }
+    }
+  }
+}
+
+/// Row-major c[m][n] += a[m][k] b[k][n], the rows of a so far apart, its columns so far.
+struct Strides {
+  std::size_t row, column;
+};
+void multiply(std::size_t m, std::size_t n, std::size_t k, const float* a, Strides apart,
+              const float* b, float* c) {
+  for (std::size_t i = 0; i < m; ++i) {
+    for (std::size_t j = 0; j < k; ++j) {
+      const float x = a[i * apart.row + j * apart.column];
+      for (std::size_t l = 0; l < n; ++l) c[i * n + l] += x * b[j * n + l];
     }
   }
 }
@@ -157,10 +169,14 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,
              {of(x_descriptor, x), of(w_descriptor, w), of(y_descriptor, y)}, [=](const Shapes& s) {
                const std::vector<float> xs = factors(s, s.x, x), ws = factors(s, s.w, w);
                std::vector<float> sums(s.y.elements());
-               const int stride = s.convolution.stride;
-               each_row(s, [&](auto weight, auto from, auto to, int n) {
-                 for (int i = 0; i < n; ++i) sums[to + i] += ws[weight] * xs[from + i * stride];
-               });
+               for (int n = 0; n < s.x.n; ++n) {
+                 std::vector<float> met(s.weights() * s.pixels());
+                 each_meeting(s, n, [&](std::size_t weight, std::size_t pixel, std::size_t at) {
+                   met[weight * s.pixels() + pixel] = xs[at];
+                 });
+                 multiply(s.outputs(), s.pixels(), s.weights(), ws.data(), {s.weights(), 1},
+                          met.data(), &sums[s.sample_of_y(n)]);
+               }
                blend(sums, a, b, y, s.y.number);
              });
 }
@@ -179,10 +195,14 @@ cudnnStatus_t cudnnConvolutionBackwardData(
              [=](const Shapes& s) {
                const std::vector<float> dys = factors(s, s.y, dy), ws = factors(s, s.w, w);
                std::vector<float> sums(s.x.elements());
-               const int stride = s.convolution.stride;
-               each_row(s, [&](auto weight, auto to, auto from, int n) {
-                 for (int i = 0; i < n; ++i) sums[to + i * stride] += ws[weight] * dys[from + i];
-               });
+               for (int n = 0; n < s.x.n; ++n) {
+                 std::vector<float> met(s.weights() * s.pixels());
+                 multiply(s.weights(), s.pixels(), s.outputs(), ws.data(), {1, s.weights()},
+                          &dys[s.sample_of_y(n)], met.data());
+                 each_meeting(s, n, [&](std::size_t weight, std::size_t pixel, std::size_t at) {
+                   sums[at] += met[weight * s.pixels() + pixel];
+                 });
+               }
                blend(sums, a, b, dx, s.x.number);
              });
 }
@@ -201,12 +221,14 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(
              [=](const Shapes& s) {
                const std::vector<float> xs = factors(s, s.x, x), dys = factors(s, s.y, dy);
                std::vector<float> sums(s.w.elements());
-               const int stride = s.convolution.stride;
-               each_row(s, [&](auto weight, auto from, auto at, int n) {
-                 float sum = 0;
-                 for (int i = 0; i < n; ++i) sum += xs[from + i * stride] * dys[at + i];
-                 sums[weight] += sum;
-               });
+               for (int n = 0; n < s.x.n; ++n) {
+                 std::vector<float> met(s.pixels() * s.weights());
+                 each_meeting(s, n, [&](std::size_t weight, std::size_t pixel, std::size_t at) {
+                   met[pixel * s.weights() + weight] = xs[at];
+                 });
+                 multiply(s.outputs(), s.weights(), s.pixels(), &dys[s.sample_of_y(n)],
+                          {s.pixels(), 1}, met.data(), sums.data());
+               }
                blend(sums, a, b, dw, s.w.number);
              });
 }
