@@ -1,6 +1,7 @@
 // Device: the lanes, library handles and memory of the GPUs of one run.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -15,8 +16,9 @@ struct DeviceOptions {
   std::size_t memory_limit = 0;    ///< bytes a rank; 0: what the device has
   std::size_t most_workspace = std::size_t{256} << 20;  ///< of one convolution
   Precision precision = Precision::fp32;
-  bool nccl = false;    ///< between devices by NCCL, else by copies
-  bool graphs = false;  ///< tasks that come again are launched as one CUDA graph
+  bool nccl = false;                  ///< between devices by NCCL, else by copies
+  bool graphs = false;                ///< tasks that come again are launched as one CUDA graph
+  std::chrono::seconds timeout{600};  ///< for the device to come to an end with a task
 };
 
 /// All lanes of a graph as streams of the GPU of their rank. For one host thread. Every call is

@@ -42,7 +42,8 @@ class CudaRun : public DeviceRun {
                         .memory_limit = settings.memory_limit,
                         .precision = settings.precision,
                         .nccl = settings.nccl,
-                        .graphs = settings.graphs}),
+                        .graphs = settings.graphs,
+                        .timeout = settings.timeout}),
         slots_(device_.order()),
         feed_(device_, feed, staged_at_once(graph, settings.graphs)),
         a_copy_(ranges.size()) {

@@ -90,6 +90,7 @@ void World::put(CUstream_st* stream, Step step) {
 
 bool World::can_go_on(const CUstream_st& stream) const {
   if (stream.steps.empty()) return false;
+  if (stream.obstacle != nullptr && !stream.obstacle->reached) return false;
   const Step& next = stream.steps.front();
   return next.awaited == nullptr || next.awaited->reached;
 }
@@ -125,7 +126,7 @@ void World::go_on(CUstream_st& stream) {
     const cudaError_t error = step.work();
     if (error != cudaSuccess) return fail(error);
   } else {
-    *step.record = {true, stream.us};
+    reach(*step.record, stream.us);
   }
   stream.steps.pop_front();
 }
@@ -145,7 +146,7 @@ void World::go_on(CUstream_st& stream, Launch& launch) {
     const cudaError_t error = nodes[at].work();
     if (error != cudaSuccess) return fail(error);
   }
-  if (launch.records[at] != nullptr) *launch.records[at] = {true, us};
+  if (launch.records[at] != nullptr) reach(*launch.records[at], us);
   launch.end_us[at] = us;
   for (const int next : nodes[at].before) {
     if (--launch.missing[static_cast<std::size_t>(next)] == 0) launch.ready.push_back(next);
@@ -173,8 +174,17 @@ bool World::is_idle(int device) const {
 
 // ---- faults ------------------------------------------------------------------------------------
 
-CompletionPointer World::obstacle() {
-  return obstacles_.emplace_back(std::make_shared<Completion>());
+CompletionPointer World::block() {
+  favourite_->obstacle = std::make_shared<Completion>();
+  return obstacles_.emplace_back(favourite_->obstacle);
+}
+
+void World::reach(Completion& record, double us) {
+  if (++records_ == settings().stuck_record) {
+    block();
+  } else {
+    record = {true, us};
+  }
 }
 
 void World::require_no_obstacle(const char* call) const {

@@ -70,6 +70,7 @@ struct CUstream_st {
   int device = 0;
   std::deque<unlatch::standin::Step> steps = {};
   double us = 0;
+  unlatch::standin::CompletionPointer obstacle = {};  ///< what it does not pass; null: nothing
   std::shared_ptr<unlatch::standin::Capture> capture = {};
   std::vector<int> tail = {};  ///< nodes that the next one of the capture follows
 };
@@ -136,8 +137,8 @@ class World {
   bool is_idle(int device) const;
 
   // ---- faults
-  /// Something that no stream passes until the result is marked as reached.
-  CompletionPointer obstacle();
+  /// The work that runs never ends, unless the result is marked as reached.
+  CompletionPointer block();
   /// Ends the process where something never ends that the call would wait for.
   void require_no_obstacle(const char* call) const;
 
@@ -146,12 +147,14 @@ class World {
   void go_on(CUstream_st& stream);
   void go_on(CUstream_st& stream, Launch& launch);
   void fail(cudaError_t error);
+  void reach(Completion& record, double us);
 
   std::string why_;
   std::map<const std::byte*, Allocation> memory_;
   int allocations_ = 0;
   std::mt19937 random_{settings().seed};
-  CUstream_st* favourite_ = nullptr;
+  CUstream_st* favourite_ = nullptr;  ///< the one that went on last
+  int records_ = 0;
   std::vector<CompletionPointer> obstacles_;
 };
 

@@ -53,9 +53,8 @@ ncclResult_t refuse(const char* why) {
   return ncclInvalidUsage;
 }
 
-ncclResult_t put(Clique& clique, const std::vector<Operation*>& together,
+ncclResult_t put(const std::shared_ptr<Clique>& clique, const std::vector<Operation*>& together,
                  std::function<void()> work) {
-  static int exchanges = 0;
   World& world = World::instance();
   std::vector<cudaStream_t> streams;
   std::vector<std::pair<int, Range>> memory;
@@ -73,13 +72,12 @@ ncclResult_t put(Clique& clique, const std::vector<Operation*>& together,
       memory.push_back({device, {operation->to, operation->bytes}});
     }
   }
-  if (++exchanges == settings().fail_nccl) {
-    clique.failed = ncclRemoteError;
-    const CompletionPointer obstacle = world.obstacle();
-    clique.obstacles.push_back(obstacle);
-    for (const cudaStream_t stream : streams) world.put(stream, {.awaited = obstacle});
-  }
-  const cudaError_t error = put_on_all(streams, memory, std::move(work));
+  const cudaError_t error = put_on_all(streams, memory, [work = std::move(work), clique, &world] {
+    static int exchanges = 0;
+    if (++exchanges != settings().fail_nccl) return work();
+    clique->failed = ncclRemoteError;
+    clique->obstacles.push_back(world.block());
+  });
   if (error == cudaSuccess) return ncclSuccess;
   reason = cudaGetErrorString(error);
   return ncclUnhandledCudaError;
@@ -94,15 +92,15 @@ ncclResult_t put_exchange(Operation& send) {
   });
   if (other == group.end()) return refuse("a send that nobody receives would never end");
   if (other->bytes != send.bytes) return refuse("more is sent than received, or less");
-  return put(*send.communicator->clique, {&send, &*other},
+  return put(send.communicator->clique, {&send, &*other},
              [to = other->to, from = send.from, n = send.bytes] { std::memcpy(to, from, n); });
 }
 
 /// In the order of the communicators, one of them after the other.
 ncclResult_t put_sum(Operation& first) {
-  Clique& clique = *first.communicator->clique;
+  const std::shared_ptr<Clique>& clique = first.communicator->clique;
   std::vector<Operation*> all;
-  for (const ncclComm_t communicator : clique.all) {
+  for (const ncclComm_t communicator : clique->all) {
     const auto own = std::ranges::find_if(group, [&](const Operation& o) {
       return !o.put && o.kind == Operation::sum && o.communicator == communicator;
     });

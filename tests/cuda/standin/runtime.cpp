@@ -46,7 +46,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return call([&] {
     if (!is_device(device)) return cudaErrorInvalidDevice;
     *properties = {};
-    std::strcpy(properties->name, "stand-in, no device");
+    std::strcpy(properties->name, "stand-in (no device)");
     properties->totalGlobalMem = settings().memory;
     return cudaSuccess;
   });

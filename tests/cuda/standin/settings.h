@@ -13,7 +13,7 @@ struct Settings {
   double work_us = 10;                        ///< time of a kernel or a copy
   int fail_malloc = 0;                        ///< the n-th cudaMalloc finds no memory
   int fail_kernel = 0;                        ///< the n-th kernel that runs fails on its way
-  int stuck_record = 0;                       ///< the n-th cudaEventRecord is never reached
+  int stuck_record = 0;                       ///< the n-th record of an event is never reached
   int fail_nccl = 0;                          ///< the n-th exchange fails and never ends
   bool damage_peers = false;                  ///< cudaMemcpyPeer changes what it copies
   std::size_t cudnn = 0;                      ///< the version that cuDNN gives; 0: as compiled

@@ -10,7 +10,6 @@ cudaError_t no_handle() { return world().refuse(cudaErrorInvalidResourceHandle, 
 bool is_live(CUevent_st* event) { return world().events.contains(event); }
 
 cudaError_t record_event(cudaEvent_t event, cudaStream_t stream, bool external) {
-  static int records = 0;
   World& w = world();
   if (!is_live(event) || !w.is_live(stream)) return no_handle();
   if (event->device != stream->device) {
@@ -18,9 +17,6 @@ cudaError_t record_event(cudaEvent_t event, cudaStream_t stream, bool external) 
   }
   if (external && stream->capture == nullptr) {
     return w.refuse(cudaErrorIllegalState, "an external record outside of a capture");
-  }
-  if (stream->capture == nullptr && ++records == settings().stuck_record) {
-    w.put(stream, {.awaited = w.obstacle()});
   }
   return record(stream, event, external);
 }
