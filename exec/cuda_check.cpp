@@ -3,6 +3,14 @@
 #include "schedules/error.h"
 
 namespace unlatch::exec::cuda {
+namespace {
+
+bool has_given_up = false;
+
+}  // namespace
+
+void give_up() { has_given_up = true; }
+bool gave_up() { return has_given_up; }
 
 void check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;

@@ -15,4 +15,9 @@ void check(cudnnStatus_t status, const char* call);
 void check(cublasStatus_t status, const char* call);
 void check(ncclResult_t status, const char* call);
 
+/// Once a device does not come to an end, whoever waits for it waits for ever, and freeing anything
+/// may wait. What is left then stays until the process ends.
+void give_up();
+bool gave_up();
+
 }  // namespace unlatch::exec::cuda

@@ -1,6 +1,7 @@
 #include "exec/cuda_device.h"
 
 #include "exec/cuda_peers.h"
+#include "schedules/error.h"
 
 namespace unlatch::exec::cuda {
 namespace {
@@ -19,6 +20,7 @@ Device::Device(const TaskGraph& graph, const DeviceSettings& settings)
       streams_(graph, device_of_each_lane(),
                {.window = window_,
                 .graphs = settings.graphs,
+                .timeout = settings.timeout,
                 .watch = [this](bool too_late) { watch(too_late); }}),
       replay_(settings.graphs ? std::make_unique<StreamReplay>(streams_, piece_tasks_) : nullptr),
       order_(graph, replay_ ? static_cast<Streams&>(*replay_) : streams_, window_),
@@ -32,13 +34,18 @@ Device::Device(const TaskGraph& graph, const DeviceSettings& settings)
     if (!computes(graph.lanes()[l].engine)) continue;
     const LaneId lane{static_cast<int>(l)};
     streams_.select(streams_.device(lane));
-    handles_[l] = handles_on(streams_.stream(lane));
+    try {
+      handles_[l] = handles_on(streams_.stream(lane));
+    } catch (const RunError& error) {
+      throw RunError(fmt::format("rank {}: {}", graph.lanes()[l].rank.value, error.what()));
+    }
     any_dnn_ = handles_[l].dnn;
   }
 }
 
 Device::~Device() {
   wait_until_idle();  // after a failure work may still be on its way
+  if (gave_up()) return;
   for (const Handles& handles : handles_) {
     if (handles.dnn != nullptr) cudnnDestroy(handles.dnn);
     if (handles.blas != nullptr) cublasDestroy(handles.blas);
@@ -101,7 +108,7 @@ Device::Handles Device::handles_on(StreamHandle stream) const {
   check(cudnnSetStream(handles.dnn, stream), "cudnnSetStream");
   check(cublasCreate(&handles.blas), "cublasCreate");
   check(cublasSetStream(handles.blas, stream), "cublasSetStream");
-  check(cudaMalloc(&handles.blas_workspace, workspace), "cudaMalloc");
+  check(cudaMalloc(&handles.blas_workspace, workspace), "cudaMalloc of 32 MiB for cuBLAS");
   check(cublasSetWorkspace(handles.blas, handles.blas_workspace, workspace), "cublasSetWorkspace");
   const unsigned mode =
       settings_.precision == Precision::tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH;
@@ -126,7 +133,9 @@ std::byte* Device::allocate(Rank rank, std::size_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
-void Device::release(Rank, std::byte* memory) noexcept { cudaFree(memory); }
+void Device::release(Rank, std::byte* memory) noexcept {
+  if (!gave_up()) cudaFree(memory);
+}
 
 Tensor Device::take(std::size_t bytes) { return memory_.take(rank_at_hand(), bytes); }
 

@@ -1,6 +1,7 @@
 // Device: the lanes, library handles and memory of the GPUs of one run.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -36,7 +37,12 @@ class Device : private DeviceMemory {
   }
   template <class F, class... A>
   void launch(F* kernel, A... arguments) {
-    put([=, on = stream()] { kernel(on, arguments...); }, kernel, stream(), arguments...);
+    put(
+        [=, on = stream()] {
+          kernel(on, arguments...);
+          check(cudaGetLastError(), "kernel launch");  // a launch tells its failure only there
+        },
+        kernel, stream(), arguments...);
   }
 
   StreamHandle stream() const { return streams_.stream(order_.lane()); }

@@ -5,6 +5,7 @@
 namespace unlatch::exec::cuda {
 
 CudaFeed::~CudaFeed() {
+  if (gave_up()) return;
   for (const Staged& staged : staged_) cudaFreeHost(staged.memory);
 }
 

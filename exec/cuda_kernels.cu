@@ -2,6 +2,7 @@
 #include <cuda_fp16.h>
 
 #include "exec/cuda_kernels.h"
+#include "exec/cuda_launch.cuh"
 
 namespace unlatch::exec::cuda {
 namespace {
@@ -27,7 +28,7 @@ __global__ void each(std::size_t n, F f) {
 template <class F>
 void launch(StreamHandle stream, std::size_t n, F f) {
   if (n == 0) return;
-  each<<<blocks_for(n), block, 0, stream>>>(n, f);
+  start<each<F>>(stream, blocks_for(n), block, n, f);
 }
 
 /// Calls f with a number of the type that the precision stands for.
@@ -237,8 +238,8 @@ void launch_add_bias(StreamHandle stream, Precision precision, const float* bias
 void launch_add_channel_sums(StreamHandle stream, Precision precision, const void* g, float* sums,
                              ChannelShape shape) {
   with_type(precision, [=](auto t) {
-    add_channel_sums<<<static_cast<unsigned>(shape.channels), block, 0, stream>>>(as(g, t), sums,
-                                                                                  shape);
+    start<add_channel_sums<decltype(t)>>(stream, static_cast<unsigned>(shape.channels), block,
+                                         as(g, t), sums, shape);
   });
 }
 

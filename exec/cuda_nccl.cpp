@@ -14,6 +14,7 @@ NcclTransport::NcclTransport(const NcclRoutes& routes) {
 }
 
 NcclTransport::~NcclTransport() {
+  if (gave_up()) return;
   const auto close = [](const Members& members) {
     for (const Member& member : members.all) {
       if (member.communicator != nullptr) ncclCommDestroy(member.communicator);
@@ -110,11 +111,13 @@ void NcclTransport::each_communicator(F f) const {
   }
 }
 
-void NcclTransport::check() const {
-  each_communicator([](const Member& member) {
+void NcclTransport::check() {
+  each_communicator([this](const Member& member) {
+    if (member.communicator == nullptr) return;
     ncclResult_t result = ncclSuccess;
     cuda::check(ncclCommGetAsyncError(member.communicator, &result), "ncclCommGetAsyncError");
     if (result == ncclSuccess || result == ncclInProgress) return;
+    abort();  // whoever waits for the device next would wait for ever
     throw RunError(fmt::format("NCCL on device {}: {}", member.device, ncclGetErrorString(result)));
   });
 }
@@ -123,6 +126,7 @@ void NcclTransport::abort() noexcept {
   const auto abort_all = [](auto& routes) {
     for (auto& [route, members] : routes) {
       for (Member& member : members.all) {
+        if (member.communicator == nullptr) continue;
         ncclCommAbort(std::exchange(member.communicator, nullptr));
       }
     }

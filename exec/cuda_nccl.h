@@ -44,8 +44,8 @@ class NcclTransport {
   /// device. The order of the sum is NCCL's.
   void all_reduce(const std::vector<Place>& arrays, std::size_t n, float factor, StreamHandle lane);
 
-  /// Throws RunError when a communicator failed on its way.
-  void check() const;
+  /// When a communicator failed on its way, ends them all and throws RunError.
+  void check();
   /// Ends what waits for its other half for ever.
   void abort() noexcept;
 

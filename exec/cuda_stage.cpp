@@ -21,7 +21,9 @@ LossSlots::LossSlots(const StreamOrder& order) : order_(order) {
   slots_ = static_cast<RowLoss*>(memory);
 }
 
-LossSlots::~LossSlots() { cudaFreeHost(slots_); }
+LossSlots::~LossSlots() {
+  if (!gave_up()) cudaFreeHost(slots_);
+}
 
 CudaStage::CudaStage(const models::Model& model, const models::StageRange& range,
                      const Place& place, const DnnRun& run, double loss_scale, Rank rank,

@@ -39,6 +39,7 @@ CudaStreams::CudaStreams(const TaskGraph& graph, std::vector<int> devices, const
 
 CudaStreams::~CudaStreams() {
   wait_until_idle();  // after a failure work may still be on its way
+  if (gave_up()) return;
   for (const StreamHandle stream : streams_) cudaStreamDestroy(stream);
   for (const auto& [device, all] : events_) {
     for (const Events& events : all) {
@@ -66,6 +67,7 @@ void CudaStreams::finish() {
 
 void CudaStreams::wait_until_idle() noexcept {
   for (const int device : devices_) {
+    if (gave_up()) return;
     cudaSetDevice(device);
     cudaDeviceSynchronize();
   }
@@ -100,8 +102,6 @@ void CudaStreams::name_range(int mark) const {
 void CudaStreams::record(int mark, LaneId lane) {
   if (bases_.empty()) start_clocks();
   if (order_ != nullptr) name_range(mark);
-  const bool ends = mark % 2 == 1;
-  if (ends) check(cudaGetLastError(), "kernel launch");  // launches tell their failures only here
   device_of_mark_[static_cast<std::size_t>(mark)] = device(lane);
   const Events& of_mark = events(mark);
   select(device(lane));
@@ -138,8 +138,10 @@ void CudaStreams::wait_for(cudaEvent_t event) const {
     const cudaError_t status = cudaEventQuery(event);
     if (status == cudaSuccess) return;
     if (status != cudaErrorNotReady) check(status, "cudaEventQuery");
+    cudaGetLastError();  // not being ready yet counts as an error
     const auto waited = Clock::now() - begin;
     const bool too_late = waited > options_.timeout;
+    if (too_late) give_up();
     options_.watch(too_late);
     if (too_late) {
       throw RunError(
@@ -243,6 +245,7 @@ void CudaStreams::launch_graph(int graph) {
 }
 
 void CudaStreams::destroy_graph(int graph) noexcept {
+  if (gave_up()) return;
   cudaGraphExecDestroy(std::exchange(graphs_[static_cast<std::size_t>(graph)], nullptr));
 }
 

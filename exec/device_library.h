@@ -2,6 +2,7 @@
 // for.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,9 +20,10 @@ struct DeviceSettings {
   std::vector<int> devices = {0};  ///< one a rank, or one for all
   std::size_t memory_limit = 0;    ///< bytes a rank; 0: what the device has
   Precision precision = Precision::fp32;
-  double loss_scale = 1;  ///< of the gradients on their way; taken off in the update
-  bool nccl = false;      ///< between devices by NCCL, else by copies
-  bool graphs = false;    ///< tasks that come again are launched as one CUDA graph
+  double loss_scale = 1;              ///< of the gradients on their way; taken off in the update
+  bool nccl = false;                  ///< between devices by NCCL, else by copies
+  bool graphs = false;                ///< tasks that come again are launched as one CUDA graph
+  std::chrono::seconds timeout{600};  ///< for the device to come to an end with a task
 };
 
 /// Everything of one run that lives on a device. Outlives the StageRunner that uses it.

@@ -17,6 +17,7 @@ void StreamBackend::launch(TaskId id) {
     if (is_work(task.op) || task.has(learns)) runner_.run(task, workspace_);
     order_.end();
   } catch (const std::exception& error) {
+    if (order_.has_failed()) throw;  // about an earlier task, which it names
     throw RunError(
         fmt::format("rank {}, task {}: {}", graph_.rank(task).value, label(task), error.what()));
   }

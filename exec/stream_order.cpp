@@ -65,6 +65,7 @@ void StreamOrder::wait_until_over(TaskId task) {
 /// one asked about had no failure when they were asked about.
 void StreamOrder::retire_oldest() {
   const TaskId id{oldest_};
+  failed_ = true;  // until all went well
   try {
     timeline_[id] = {streams_.reached(start_mark(id)), streams_.reached(end_mark(id))};
   } catch (const RunError& error) {
@@ -75,6 +76,7 @@ void StreamOrder::retire_oldest() {
   ++oldest_;
   auto& calls = calls_[static_cast<std::size_t>(place(id))];
   for (const auto& call : std::exchange(calls, {})) call();
+  failed_ = false;
 }
 
 Timeline StreamOrder::finish() {

@@ -51,6 +51,8 @@ class StreamOrder {
   }
   /// Waits until that is so, and for all tasks before.
   void wait_until_over(TaskId task);
+  /// True once a task put earlier, or a call of its, has thrown; what it threw says which.
+  bool has_failed() const { return failed_; }
   /// Waits for all tasks. Throws RunError with the rank and task of the first that failed.
   Timeline finish();
 
@@ -65,6 +67,7 @@ class StreamOrder {
   std::optional<TaskId> current_;
   int begun_ = 0;   ///< tasks begun; they come in the order of the graph
   int oldest_ = 0;  ///< the first whose marks are in use
+  bool failed_ = false;
   std::vector<std::vector<std::function<void()>>> calls_;  ///< by place in the window
   Timeline timeline_;
 };

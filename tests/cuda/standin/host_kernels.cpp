@@ -1,0 +1,11 @@
+// The own kernels for the host, from the source that nvcc compiles for the device.
+#include "exec/cuda_kernels.cu"  // NOLINT(bugprone-suspicious-include)
+
+namespace unlatch::standin {
+
+std::vector<HostKernel>& host_kernels() {
+  static std::vector<HostKernel> kernels;
+  return kernels;
+}
+
+}  // namespace unlatch::standin

@@ -1,0 +1,25 @@
+// What UNLATCH_STANDIN asks of the stand-ins, as in "devices=2,seed=3,fail_kernel=40".
+#pragma once
+
+#include <cstddef>
+
+namespace unlatch::standin {
+
+/// Faults count from 1; 0 is never.
+struct Settings {
+  int devices = 1;
+  std::size_t memory = std::size_t{4} << 30;  ///< bytes a device
+  unsigned seed = 1;                          ///< of the order in which streams go on
+  double work_us = 10;                        ///< time of a kernel or a copy
+  int fail_malloc = 0;                        ///< the n-th cudaMalloc finds no memory
+  int fail_kernel = 0;                        ///< the n-th kernel that runs fails on its way
+  int stuck_record = 0;                       ///< the n-th record of an event is never reached
+  int fail_nccl = 0;                          ///< the n-th exchange fails and never ends
+  bool damage_peers = false;                  ///< cudaMemcpyPeer changes what it copies
+  std::size_t cudnn = 0;                      ///< the version that cuDNN gives; 0: as compiled
+};
+
+/// Read once. A key that is none ends the process.
+const Settings& settings();
+
+}  // namespace unlatch::standin

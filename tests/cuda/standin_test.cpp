@@ -1,0 +1,269 @@
+// The whole CUDA library with stand-ins for CUDA's own: its host side runs, on a machine without a
+// GPU. No test here says anything of a real device.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "tests/tools/program.h"
+
+namespace unlatch::test {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+
+const std::string lenet =
+    "--model lenet --data digits --batch-size 16 --lr 0.05 --optimizer momentum:momentum=0.9 "
+    "--partition uniform";
+const std::string on_one = "--device cuda --share-device yes";
+
+/// A device for each of so many ranks.
+std::string apart(int ranks) {
+  std::string text = "--device cuda:0";
+  for (int r = 1; r < ranks; ++r) text += fmt::format(",{}", r);
+  return text;
+}
+
+/// `settings` are those of tests/cuda/standin/settings.h.
+Outcome run(const Folder& folder, const std::string& settings, const std::string& arguments) {
+  return folder.run(arguments, fmt::format("UNLATCH_STANDIN='{}'", settings));
+}
+
+/// The file of the weights, which is the same to the bit or not.
+std::string trained(const std::string& settings, const std::string& arguments,
+                    std::string* said = nullptr) {
+  const Folder folder;
+  const Outcome outcome = run(folder, settings, fmt::format("train {} --save w", arguments));
+  EXPECT_EQ(outcome.code, 0) << arguments << "\n" << outcome.err;
+  if (said != nullptr) *said = outcome.err;
+  return folder.read("w");
+}
+
+/// Of a safetensors file: eight bytes with the length of what comes before the numbers.
+std::vector<float> numbers(const std::string& file) {
+  std::uint64_t header = 0;
+  if (file.size() < sizeof(header)) return {};
+  std::memcpy(&header, file.data(), sizeof(header));
+  const std::string_view data = std::string_view(file).substr(sizeof(header) + header);
+  std::vector<float> values(data.size() / sizeof(float));
+  std::memcpy(values.data(), data.data(), values.size() * sizeof(float));
+  return values;
+}
+
+/// Relative to the largest number.
+double difference(const std::string& a, const std::string& b) {
+  const std::vector<float> found = numbers(a), expected = numbers(b);
+  EXPECT_EQ(found.size(), expected.size());
+  if (found.size() != expected.size() || found.empty()) return INFINITY;
+  double most = 0, largest = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (!std::isfinite(found[i])) return INFINITY;
+    most = std::max(most, std::abs(static_cast<double>(found[i]) - expected[i]));
+    largest = std::max(largest, std::abs(static_cast<double>(expected[i])));
+  }
+  return most / largest;
+}
+
+/// After `name`, as in "2 captured, 36 launched again".
+int count_before(const std::string& text, const std::string& name) {
+  const std::size_t end = text.find(name);
+  if (end == std::string::npos) return -1;
+  const std::size_t begin = text.rfind(' ', end - 2);
+  return std::atoi(text.c_str() + begin);
+}
+
+constexpr double tolerance = 1e-5;  // sums in another order
+const std::vector<std::string> schedules = {"bp",  "gpipe", "1f1b",  "ddg",      "fr",
+                                            "fdg", "dsp",   "zb-h1", "pipedream"};
+
+TEST(StandIn, TrainsByEveryScheduleOnOneDeviceAndOnMany) {
+  for (const std::string& schedule : schedules) {
+    for (const int stages : {1, 2, 4}) {
+      SCOPED_TRACE(fmt::format("{} on {} stages", schedule, stages));
+      const std::string what = fmt::format(
+          "--schedule {} --stages {} --microbatches 4 --steps 8 {}", schedule, stages, lenet);
+      const std::string found = trained("seed=1", fmt::format("{} {}", what, on_one));
+      EXPECT_LT(difference(found, trained("", what)), tolerance);
+      if (stages == 1) continue;
+      EXPECT_EQ(trained("devices=4,seed=2", fmt::format("{} {}", what, apart(stages))), found);
+    }
+  }
+}
+
+TEST(StandIn, GivesTheSameBitsInEveryOrderOfItsStreams) {
+  for (const char* schedule : {"dsp", "fdg", "zb-h1", "gpipe:recompute=always"}) {
+    SCOPED_TRACE(schedule);
+    const std::string what = fmt::format(
+        "--schedule {} --stages 3 --microbatches 2 --steps 10 {} {}", schedule, lenet, on_one);
+    const std::string expected = trained("seed=1", what);
+    for (int seed = 2; seed < 8; ++seed) {
+      EXPECT_EQ(trained(fmt::format("seed={}", seed), what), expected) << "seed " << seed;
+    }
+  }
+}
+
+TEST(StandIn, LaunchesGraphsAndSendsByNcclWithTheSameBits) {
+  for (const std::string& schedule : schedules) {
+    SCOPED_TRACE(schedule);
+    const std::string what =
+        fmt::format("--schedule {} --stages 2 --microbatches 2 --steps 60 {}", schedule, lenet);
+    const std::string expected = trained("seed=3", fmt::format("{} {}", what, on_one));
+    const std::string two = apart(2);
+    std::string said;
+    EXPECT_EQ(trained("seed=4", fmt::format("{} {} --cuda-graph yes", what, on_one), &said),
+              expected);
+    EXPECT_GT(count_before(said, "launched again"), 10) << said;
+    EXPECT_EQ(trained("devices=2,seed=5", fmt::format("{} {} --transport nccl", what, two)),
+              expected);
+    EXPECT_EQ(trained("devices=2,seed=6",
+                      fmt::format("{} {} --transport nccl --cuda-graph yes", what, two), &said),
+              expected);
+    EXPECT_GT(count_before(said, "launched again"), 10) << said;
+  }
+}
+
+TEST(StandIn, ReplicasTrainAsOnTheCpu) {
+  struct Case {
+    const char* what;
+    int ranks;
+  };
+  for (const auto& [schedule, ranks] :
+       {Case{"--schedule ssgd:inside=1f1b --replicas 2 --stages 2 --microbatches 2", 4},
+        Case{"--schedule ssgd --replicas 4 --stages 1", 4},
+        Case{"--schedule local-sgd:steps=3 --replicas 2 --stages 1", 2}}) {
+    SCOPED_TRACE(schedule);
+    const std::string what = fmt::format("{} --steps 12 {}", schedule, lenet);
+    const std::string expected = trained("", what);
+    for (const char* graphs : {"no", "yes"}) {
+      const auto close = [&](const char* settings, const std::string& flags) {
+        EXPECT_LT(
+            difference(trained(settings, fmt::format("{} {} --cuda-graph {}", what, flags, graphs)),
+                       expected),
+            tolerance)
+            << flags << ", graphs: " << graphs;
+      };
+      close("seed=1", on_one);
+      close("devices=4,seed=2", apart(ranks));
+      close("devices=4,seed=3", apart(ranks) + " --transport nccl");
+    }
+  }
+}
+
+TEST(StandIn, TrainsInShortFormats) {
+  const std::string what =
+      fmt::format("--schedule 1f1b --stages 2 --microbatches 2 --steps 10 {} {}", lenet, on_one);
+  const std::string exact = trained("seed=1", what);
+  struct Case {
+    const char* precision;
+    double most;
+  };
+  for (const auto& [precision, most] :
+       {Case{"tf32", 1e-2}, Case{"fp16", 1e-2}, Case{"bf16", 5e-2}}) {
+    SCOPED_TRACE(precision);
+    const std::string flags = fmt::format("{} --precision {}", what, precision);
+    const std::string found = trained("seed=2", flags);
+    EXPECT_LT(difference(found, exact), most);
+    EXPECT_GT(difference(found, exact), most / 1000) << "nothing was rounded";
+    EXPECT_EQ(trained("seed=3", fmt::format("{} --cuda-graph yes", flags)), found);
+  }
+  std::string said;
+  trained("seed=1", fmt::format("{} --precision fp16 --loss-scale 16777216", what), &said);
+  EXPECT_THAT(said, HasSubstr("left out, the scaled gradient was not finite"));
+}
+
+TEST(StandIn, KeepsToTheMemoryLimit) {
+  const std::string what =
+      fmt::format("--schedule gpipe --stages 2 --microbatches 8 --steps 6 {} {}", lenet, on_one);
+  const std::string expected = trained("seed=1", what);
+  for (const char* limit : {"1MiB", "400KiB", "320KiB", "280KiB"}) {
+    EXPECT_EQ(trained("seed=2", fmt::format("{} --memory-limit {}", what, limit)), expected)
+        << limit;
+  }
+}
+
+TEST(StandIn, ProfilesForTheSimulator) {
+  const Folder folder;
+  const Outcome outcome = run(folder, "devices=2",
+                              "profile --device cuda:1 --model lenet --data digits --batch-size 16 "
+                              "--samples 3 --save p.json");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json profile = json::parse(folder.read("p.json"));
+  EXPECT_EQ(profile["device"], "stand-in (no device)");
+  const json result =
+      folder.json("simulate --schedule bp --stages 1 --profile p.json --batch-size 16");
+  EXPECT_GT(result["makespan_ms"], 0.0);
+}
+
+/// CUDA's clock is a float that counts from a base, which moves on with a long run.
+TEST(StandIn, MeasuresLongRunsAsExactlyAsShortOnes) {
+  for (const char* graphs : {"no", "yes"}) {
+    const auto makespan_ms = [&](double work_us) {
+      const Folder folder;
+      const Outcome outcome =
+          run(folder, fmt::format("devices=2,work_us={}", work_us),
+              fmt::format("train --schedule 1f1b --stages 2 --microbatches 2 --steps 30 {} {} "
+                          "--cuda-graph {} --json",
+                          lenet, apart(2), graphs));
+      EXPECT_EQ(outcome.code, 0) << outcome.err;
+      const json result = json::parse(outcome.out, nullptr, false);
+      return result.is_discarded() ? 0 : result["measured"]["makespan_ms"].get<double>();
+    };
+    const double short_run = makespan_ms(10), long_run = makespan_ms(1e6);
+    EXPECT_GT(short_run, 1);
+    EXPECT_NEAR(long_run / short_run, 1e5, 1) << "graphs: " << graphs;
+  }
+}
+
+// ---- what goes wrong
+// -----------------------------------------------------------------------------
+
+struct Fault {
+  const char* settings;
+  std::string flags;
+  std::vector<std::string> message;
+  int code = 1;
+};
+
+TEST(StandIn, SaysOnceWhatFailedOnWhichRankInWhichTask) {
+  const std::string two = apart(2);
+  const std::string nccl = two + " --transport nccl";
+  const std::vector<Fault> faults = {
+      {"fail_malloc=1", on_one, {"rank 0: cudaMalloc of 32 MiB for cuBLAS: out of memory"}},
+      {"memory=67300000", on_one, {"out of device memory: ", "on rank 1, of what the device has"}},
+      {"memory=67400000", on_one, {"rank 0, task 0F1: out of device memory: "}},
+      {"", on_one + " --memory-limit 100KiB", {"on rank 1, of 102400 allowed"}},
+      {"fail_kernel=100", on_one, {"rank ", ", task ", "cudaEventQuery: an illegal memory access"}},
+      {"fail_kernel=900", on_one + " --cuda-graph yes", {"rank ", ", task ", "illegal memory"}},
+      {"fail_kernel=600,devices=2", nccl, {"rank ", ", task ", "illegal memory"}},
+      {"fail_nccl=10,devices=2", nccl, {"rank ", ", task ", "NCCL on device ", "remote process"}},
+      {"fail_nccl=1,devices=2", nccl + " --cuda-graph yes", {", task 1F0: NCCL on device "}},
+      {"fail_nccl=60,devices=2", nccl + " --cuda-graph yes", {", task ", "NCCL on device "}},
+      {"damage_peers=1,devices=2", two, {"a copy from device 0 to device 1 arrived damaged"}},
+      {"cudnn=91000", on_one, {"cuDNN 9.", "(loaded 9.10.0)"}, 2},
+      {"devices=0", on_one, {"no CUDA device: no CUDA-capable device is detected"}, 2},
+      {"devices=2", "--device cuda:0,2", {"there is no device 2; CUDA counts 2 devices"}, 2},
+  };
+  for (const Fault& fault : faults) {
+    SCOPED_TRACE(fmt::format("{} {}", fault.settings, fault.flags));
+    const Folder folder;
+    const Outcome outcome = run(
+        folder, fault.settings,
+        fmt::format("train --schedule 1f1b --stages 2 --microbatches 2 --steps 40 {} {} --save w",
+                    lenet, fault.flags));
+    EXPECT_EQ(outcome.code, fault.code) << outcome.err;
+    const std::size_t at = outcome.err.find("error: ");
+    ASSERT_NE(at, std::string::npos) << outcome.err;
+    const std::string error = outcome.err.substr(at);
+    for (const std::string& part : fault.message) EXPECT_THAT(error, HasSubstr(part));
+    EXPECT_EQ(error.find('\n'), error.size() - 1) << "one line: " << error;
+    EXPECT_EQ(error.rfind(", task "), error.find(", task ")) << "one task: " << error;
+    EXPECT_EQ(folder.files(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace unlatch::test
