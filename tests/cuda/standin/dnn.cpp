@@ -150,9 +150,12 @@ cudnnStatus_t cudnnDestroyPoolingDescriptor(cudnnPoolingDescriptor_t pooling) {
 cudnnStatus_t cudnnSetPooling2dDescriptor(cudnnPoolingDescriptor_t pooling, cudnnPoolingMode_t mode,
                                           cudnnNanPropagation_t nan, int height, int width,
                                           int pad_h, int pad_w, int stride_h, int stride_w) {
-  if (nan != CUDNN_PROPAGATE_NAN || pad_h != 0 || pad_w != 0 || stride_h != stride_w) {
+  // An average over padding would need to know which kind counts it.
+  const bool pads = pad_h != 0 || pad_w != 0;
+  if (nan != CUDNN_PROPAGATE_NAN || pad_h != pad_w || stride_h != stride_w ||
+      (pads && mode != CUDNN_POOLING_MAX_DETERMINISTIC)) {
     return dnn_refuse(CUDNN_STATUS_NOT_SUPPORTED, "a pooling that is not here");
   }
-  *pooling = {mode, height, width, stride_h};
+  *pooling = {mode, height, width, pad_h, stride_h};
   return CUDNN_STATUS_SUCCESS;
 }

@@ -29,7 +29,7 @@ struct cudnnConvolutionStruct {
 };
 struct cudnnPoolingStruct {
   cudnnPoolingMode_t mode = CUDNN_POOLING_MAX;
-  int height = 0, width = 0, stride = 1;
+  int height = 0, width = 0, padding = 0, stride = 1;
 };
 
 namespace unlatch::standin {

@@ -1,4 +1,5 @@
 // The stand-in of cuDNN: batch normalisation and pooling.
+#include <algorithm>
 #include <cmath>
 
 #include "tests/cuda/standin/dnn.h"
@@ -27,24 +28,27 @@ struct Windows {
   cudnnTensorStruct x, y;
 
   bool fit() const {
-    const auto out = [&](int in, int window) { return (in - window) / pooling.stride + 1; };
+    const auto out = [&](int in, int window) {
+      return (in + 2 * pooling.padding - window) / pooling.stride + 1;
+    };
     return x.n == y.n && x.c == y.c && x.number == y.number && y.h == out(x.h, pooling.height) &&
            y.w == out(x.w, pooling.width);
   }
   bool is_maximum() const { return pooling.mode == CUDNN_POOLING_MAX_DETERMINISTIC; }
 };
 
-/// Calls f(output) and then g(input) for each of its window.
+/// Calls f(output) and then g(input) for each of its window, without the padding.
 template <class F, class G>
 void each_window(const Windows& s, F f, G g) {
   for (int plane = 0; plane < s.x.n * s.x.c; ++plane) {
     for (int h = 0; h < s.y.h; ++h) {
       for (int w = 0; w < s.y.w; ++w) {
         f(static_cast<std::size_t>((plane * s.y.h + h) * s.y.w + w));
-        for (int p = 0; p < s.pooling.height; ++p) {
-          for (int q = 0; q < s.pooling.width; ++q) {
-            g(static_cast<std::size_t>((plane * s.x.h + h * s.pooling.stride + p) * s.x.w +
-                                       w * s.pooling.stride + q));
+        const int top = h * s.pooling.stride - s.pooling.padding;
+        const int left = w * s.pooling.stride - s.pooling.padding;
+        for (int p = std::max(top, 0); p < std::min(top + s.pooling.height, s.x.h); ++p) {
+          for (int q = std::max(left, 0); q < std::min(left + s.pooling.width, s.x.w); ++q) {
+            g(static_cast<std::size_t>((plane * s.x.h + p) * s.x.w + q));
           }
         }
       }
