@@ -138,6 +138,21 @@ PieceCosts cluster_costs(const ClusterWorkload& workload, int size) {
   return piece;
 }
 
+Placement placement_of(const sim::Cluster& cluster, const TaskGraph& graph) {
+  const Places places(cluster, graph);
+  Placement placement;
+  for (int r = 0; r < graph.ranks(); ++r) {
+    placement.devices.push_back(cluster.placement()[r]);
+    placement.nodes.push_back(cluster.node_of(placement.devices.back()));
+  }
+  const auto node = [&](Stage k) { return cluster.node_of(places.device(k)); };
+  for (const Stage k : up_to<Stage>(graph.shape().stages)) {
+    if (graph.shape().is_last(k) || node(k) == node(k + 1)) continue;
+    placement.borders.emplace_back(k.value, k.value + 1);
+  }
+  return placement;
+}
+
 void set_transfers(const ClusterWorkload& workload, const PieceCosts& piece,
                    std::span<const models::StageRange> ranges, const TaskGraph& graph,
                    sim::StageTimes& times) {

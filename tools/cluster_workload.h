@@ -4,6 +4,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "exec/precision.h"
 #include "models/model.h"
@@ -28,6 +30,14 @@ ClusterWorkload read_cluster_workload(const Arguments& arguments);
 
 /// Of one piece of `size` samples: every layer by the roofline of the cluster's devices.
 PieceCosts cluster_costs(const ClusterWorkload& workload, int size);
+
+/// Where the ranks of a graph sit.
+struct Placement {
+  std::vector<int> devices, nodes;           ///< by rank
+  std::vector<std::pair<int, int>> borders;  ///< neighbouring stages whose ranks are on two nodes
+};
+/// Throws Error when the graph has more ranks than the cluster has places.
+Placement placement_of(const sim::Cluster& cluster, const TaskGraph& graph);
 
 /// What goes between ranks takes the links between their devices: sets the transfers and the
 /// all-reduces of `times`, one entry a stage of one copy of the model. Throws Error when the graph

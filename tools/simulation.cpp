@@ -165,6 +165,7 @@ Simulation simulate(const ScheduleSpec& spec, const Workload& workload) {
                     .work = {},
                     .distribution = {},
                     .partition = task_costs.partition,
+                    .placement = task_costs.placement,
                     .excess = {},
                     .sends = workload.sends};
   result.timeline = sim::run(result.graph, costs_of_run(costs, result.graph, workload, 0));

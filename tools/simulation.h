@@ -38,7 +38,8 @@ struct Simulation {
   sim::SteadyState steady;
   sim::BatchWork work;
   std::optional<sim::Distribution> distribution;  ///< of the makespans of R random runs
-  std::vector<models::StageRange> partition;      ///< measured costs only
+  std::vector<models::StageRange> partition;      ///< costs of layers only
+  std::optional<Placement> placement;             ///< on a cluster
   std::optional<Excess> excess;                   ///< of the rank that needs most
   files::Sends sends = files::Sends::buffered;    ///< checked for deadlocks; times are buffered
 

@@ -110,6 +110,12 @@ Json simulation_json(const Simulation& simulation, int most_path) {
   }
   if (simulation.sends != files::Sends::buffered) json["sends"] = files::name(simulation.sends);
   if (!simulation.partition.empty()) json["partition"] = partition_json(simulation.partition);
+  if (const auto& placement = simulation.placement) {
+    json["placement"] = {{"devices", placement->devices},
+                         {"nodes", placement->nodes},
+                         {"node_borders_crossed", placement->borders.size()},
+                         {"crossing_stages", placement->borders}};
+  }
   return json;
 }
 

@@ -45,6 +45,15 @@ std::string distribution_text(const sim::Distribution& d) {
       format_ms(d.p95), format_ms(d.p99));
 }
 
+std::string placement_text(const Placement& placement) {
+  if (placement.borders.empty()) return "placement       all neighbouring stages on one node\n";
+  std::vector<std::string> borders;
+  for (const auto& [from, to] : placement.borders)
+    borders.push_back(fmt::format("{}|{}", from, to));
+  return fmt::format("placement       {} node border{} crossed, between stages {}\n",
+                     borders.size(), borders.size() == 1 ? "" : "s", fmt::join(borders, ", "));
+}
+
 /// The first and last tasks of the path; all of them are in the JSON document.
 std::string path_text(const Simulation& s, int most) {
   const CriticalPath path = critical_path(s.graph, s.timeline, most);
@@ -107,6 +116,7 @@ std::string simulation_text(const Simulation& s, int most_path) {
     text += fmt::format("sends           {}: no deadlock; the times are those of buffered sends\n",
                         files::name(s.sends));
   }
+  if (s.placement) text += placement_text(*s.placement);
   if (s.distribution) text += distribution_text(*s.distribution);
   text += fmt::format(
       "\nTimes in ms; idle time by what it waits for (locks, transfer, queue), or "

@@ -126,6 +126,7 @@ TaskCosts costs_of_layers(const LayerWorkload& layers, const TaskGraph& graph, d
   costs.sizes = memory_sizes_of(piece, costs.partition);
   if (layers.cluster) {
     set_transfers(*layers.cluster, piece, costs.partition, graph, costs.times);
+    costs.placement = placement_of(layers.cluster->cluster, graph);
     costs.traffic = cluster_traffic(*layers.cluster, piece, costs.partition, graph);
   }
   return costs;

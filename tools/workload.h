@@ -48,6 +48,7 @@ struct TaskCosts {
   MemorySizes sizes;
   std::vector<models::StageRange> partition;  ///< empty for abstract costs
   std::shared_ptr<const sim::Traffic> traffic = nullptr;
+  std::optional<Placement> placement = {};
 };
 
 struct Workload {

@@ -1,4 +1,4 @@
-// Acceptance cases about the figures and messages of the program: O17, O20, O21, O46, O48, O49,
+// Acceptance cases about the figures and messages of the program: O16, O17, O20, O21, O46, O48, O49,
 // O53.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -66,6 +66,20 @@ TEST(O21, OneSlowDeviceSetsThePaceOfBothSchedules) {
     EXPECT_EQ(run["bottleneck"]["rank"], 2) << flags;
     const auto idle = of_ranks(run, "idle_ms");
     EXPECT_EQ(std::ranges::min_element(idle) - idle.begin(), 2) << flags;
+  }
+}
+
+// Transfers inside a node cost nothing, between nodes 2 ms each way. What each placement crosses,
+// ClusterCli counts.
+TEST(O16, PlacementDecidesWhatTransfersCost) {
+  const Folder folder;
+  for (const auto& [transfers, makespan] : {std::pair{"0,0,0,2,0,0,0", 57.0},
+                                            {"0,2,0,2,0,2,0", 69.0},
+                                            {"2,2,2,2,2,2,2", 97.0},
+                                            {"0", 45.0}}) {
+    const json run = folder.json(fmt::format(
+        "simulate --schedule 1f1b --stages 8 --microbatches 8 --transfer {}", transfers));
+    EXPECT_EQ(run["makespan_ms"], makespan) << transfers;
   }
 }
 

@@ -102,6 +102,50 @@ TEST(ClusterCli, SumsReplicasUpOverTheirLinks) {
   EXPECT_GT(two["makespan_ms"], one["makespan_ms"].get<double>() / 2);
 }
 
+// O16: the same stages on different nodes. Borders within a node are so fast that only crossings
+// count.
+TEST(ClusterCli, CountsTheNodeBordersThatStagesCross) {
+  const Folder folder;
+  json file = two_devices();
+  file["node"] = {
+      {"devices", {{"type", "X"}, {"count", 4}}},
+      {"switches", {"root"}},
+      {"links",
+       {{{"from", "device"}, {"to", "root"}, {"bandwidth", "100000GB/s"}, {"latency", "0us"}}}}};
+  file["nodes"] = 2;
+  file["network"] = {{"switches", {"fabric"}},
+                     {"links",
+                      {{{"from", "node.root"},
+                        {"to", "fabric"},
+                        {"bandwidth", "100000GB/s"},
+                        {"latency", "1ms"}}}}};
+  struct Case {
+    std::vector<int> placement;
+    std::vector<std::pair<int, int>> borders;
+  };
+  std::vector<double> makespans;
+  for (const Case& c :
+       {Case{{0, 1, 2, 3, 4, 5, 6, 7}, {{3, 4}}},
+        {{0, 1, 4, 5, 2, 3, 6, 7}, {{1, 2}, {3, 4}, {5, 6}}},
+        {{0, 4, 1, 5, 2, 6, 3, 7}, {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}, {5, 6}, {6, 7}}}}) {
+    file["placement"] = c.placement;
+    folder.write("c.json", file.dump());
+    const std::string simulate =
+        "simulate --schedule 1f1b --stages 8 --microbatches 8 --cluster c.json --batch-size 16 "
+        "--model mlp:hidden=9/9/9/9/9/9/9 --data digits";
+    const json run = folder.json(simulate);
+    EXPECT_EQ(run["placement"]["node_borders_crossed"], c.borders.size());
+    EXPECT_EQ(run["placement"]["crossing_stages"], json(c.borders));
+    EXPECT_THAT(folder.run(simulate).out,
+                HasSubstr(fmt::format("{} node border", c.borders.size())));
+    makespans.push_back(run["makespan_ms"]);
+  }
+  // Tasks of microseconds, crossings of 2 ms: a crossing once each way for each of the messages
+  // that the flush waits for.
+  EXPECT_LT(makespans[0], makespans[1]);
+  EXPECT_LT(makespans[1], makespans[2]);
+}
+
 TEST(ClusterCli, RefusesWhatDoesNotGoTogether) {
   const Folder folder;
   folder.write("pair.json", two_devices().dump());
