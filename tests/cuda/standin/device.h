@@ -164,10 +164,14 @@ cudaError_t put_kernel(const char* name, cudaStream_t stream, std::vector<Range>
                        std::function<void()> work);
 /// The same for a copy, whose memory may lie anywhere.
 cudaError_t put_copy(cudaStream_t stream, std::vector<Range> memory, std::function<void()> work);
-/// Work of several streams at once: it starts when all have come to it, and all go on behind it.
-cudaError_t put_on_all(const std::vector<cudaStream_t>& streams,
-                       const std::vector<std::pair<int, Range>>& memory,
-                       std::function<void()> work);
+/// A stream's part in work of several streams.
+struct Part {
+  cudaStream_t stream;
+  std::vector<Range> memory;   ///< on the stream's device
+  std::function<void()> work;  ///< starts when all streams have come to their parts
+};
+/// `first` comes before all of the parts.
+cudaError_t put_on_all(const std::vector<Part>& parts, std::function<void()> first);
 
 cudaError_t record(CUstream_st* stream, CUevent_st* event, bool external);
 cudaError_t wait(CUstream_st* stream, CUevent_st* event);

@@ -2,6 +2,7 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -53,28 +54,34 @@ ncclResult_t refuse(const char* why) {
   return ncclInvalidUsage;
 }
 
+/// Everything is read before anything is written; each writes on its own stream.
 ncclResult_t put(const std::shared_ptr<Clique>& clique, const std::vector<Operation*>& together,
-                 std::function<void()> work) {
+                 const std::function<std::vector<std::byte>()>& read) {
   World& world = World::instance();
-  std::vector<cudaStream_t> streams;
-  std::vector<std::pair<int, Range>> memory;
+  const auto arrived = std::make_shared<std::vector<std::byte>>();
+  std::vector<Part> parts;
   for (Operation* operation : together) {
     operation->put = true;
-    const int device = operation->communicator->device;
-    if (!world.is_live(operation->stream) || operation->stream->device != device) {
+    if (!world.is_live(operation->stream) ||
+        operation->stream->device != operation->communicator->device) {
       return refuse("a stream of another device than the communicator's");
     }
-    streams.push_back(operation->stream);
+    Part part{operation->stream, {}, [] {}};
     if (operation->kind != Operation::receive) {
-      memory.push_back({device, {operation->from, operation->bytes}});
+      part.memory.push_back({operation->from, operation->bytes});
     }
     if (operation->kind != Operation::send) {
-      memory.push_back({device, {operation->to, operation->bytes}});
+      part.memory.push_back({operation->to, operation->bytes});
+      part.work = [arrived, to = operation->to] {
+        std::memcpy(to, arrived->data(), arrived->size());
+      };
     }
+    parts.push_back(std::move(part));
   }
-  const cudaError_t error = put_on_all(streams, memory, [work = std::move(work), clique, &world] {
+  const cudaError_t error = put_on_all(parts, [clique, arrived, read, &world] {
     static int exchanges = 0;
-    if (++exchanges != settings().fail_nccl) return work();
+    *arrived = read();
+    if (++exchanges != settings().fail_nccl) return;
     clique->failed = ncclRemoteError;
     clique->obstacles.push_back(world.block());
   });
@@ -92,8 +99,10 @@ ncclResult_t put_exchange(Operation& send) {
   });
   if (other == group.end()) return refuse("a send that nobody receives would never end");
   if (other->bytes != send.bytes) return refuse("more is sent than received, or less");
-  return put(send.communicator->clique, {&send, &*other},
-             [to = other->to, from = send.from, n = send.bytes] { std::memcpy(to, from, n); });
+  return put(send.communicator->clique, {&send, &*other}, [from = send.from, n = send.bytes] {
+    const auto* bytes = static_cast<const std::byte*>(from);
+    return std::vector<std::byte>(bytes, bytes + n);
+  });
 }
 
 /// In the order of the communicators, one of them after the other.
@@ -108,17 +117,17 @@ ncclResult_t put_sum(Operation& first) {
     if (own->bytes != first.bytes) return refuse("sums of arrays of several lengths");
     all.push_back(&*own);
   }
-  std::vector<Operation> parts;
-  for (const Operation* part : all) parts.push_back(*part);
-  return put(clique, all, [parts] {
-    const std::size_t n = parts.front().bytes / sizeof(float);
-    std::vector<float> sums(n);
-    for (const Operation& part : parts) {
-      for (std::size_t i = 0; i < n; ++i) {
-        sums[i] += part.factor * static_cast<const float*>(part.from)[i];
+  std::vector<Operation> operations;
+  for (const Operation* operation : all) operations.push_back(*operation);
+  return put(clique, all, [operations] {
+    std::vector<float> sums(operations.front().bytes / sizeof(float));
+    for (const Operation& operation : operations) {
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        sums[i] += operation.factor * static_cast<const float*>(operation.from)[i];
       }
     }
-    for (const Operation& part : parts) std::memcpy(part.to, sums.data(), part.bytes);
+    const auto* bytes = reinterpret_cast<const std::byte*>(sums.data());
+    return std::vector<std::byte>(bytes, bytes + operations.front().bytes);
   });
 }
 

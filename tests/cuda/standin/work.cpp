@@ -115,36 +115,39 @@ cudaError_t put_copy(cudaStream_t stream, std::vector<Range> memory, std::functi
   });
 }
 
-cudaError_t put_on_all(const std::vector<cudaStream_t>& streams,
-                       const std::vector<std::pair<int, Range>>& memory,
-                       std::function<void()> work) {
+cudaError_t put_on_all(const std::vector<Part>& parts, std::function<void()> first) {
   constexpr const char* name = "NCCL";
   std::vector<Checked> checked;
-  for (const auto& [device, range] : memory) {
-    checked.emplace_back(name, device, false, std::vector{range});
+  for (const Part& part : parts) {
+    if (const cudaError_t error = check(name, part.stream)) return error;
+    checked.emplace_back(name, part.stream->device, false, part.memory);
     if (const cudaError_t error = checked.back().now(cudaErrorInvalidValue)) return error;
   }
-  for (const cudaStream_t stream : streams) {
-    if (const cudaError_t error = check(name, stream)) return error;
-  }
-  CUstream_st* first = streams.front();
+  CUstream_st* leader = parts.front().stream;
   CUevent_st event;
-  for (CUstream_st* stream : streams) {
-    if (stream == first) continue;
-    if (const cudaError_t error = record(stream, &event, false)) return error;
-    if (const cudaError_t error = wait(first, &event)) return error;
+  for (const Part& part : parts) {
+    if (part.stream == leader) continue;
+    if (const cudaError_t error = record(part.stream, &event, false)) return error;
+    if (const cudaError_t error = wait(leader, &event)) return error;
   }
-  put(first, [checked, work = std::move(work)] {
+  put(leader, [checked, first = std::move(first)] {
     for (const Checked& one : checked) {
       if (const cudaError_t error = one.later()) return error;
     }
-    work();
+    first();
     return cudaSuccess;
   });
-  if (const cudaError_t error = record(first, &event, false)) return error;
-  for (CUstream_st* stream : streams) {
-    if (stream == first) continue;
-    if (const cudaError_t error = wait(stream, &event)) return error;
+  if (const cudaError_t error = record(leader, &event, false)) return error;
+  for (const Part& part : parts) {
+    if (part.stream == leader) continue;
+    if (const cudaError_t error = wait(part.stream, &event)) return error;
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    put(parts[i].stream, [one = checked[i], work = parts[i].work] {
+      if (const cudaError_t error = one.later()) return error;
+      work();
+      return cudaSuccess;
+    });
   }
   return cudaSuccess;
 }
