@@ -13,6 +13,17 @@ std::string cuda_version(int number) {  // 13000 is 13.0
   return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
 }
 
+/// As a number like those of cuDNN and NCCL.
+std::size_t blas_version() {
+  std::size_t number = 0;
+  for (const auto part : {MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL}) {
+    int value = 0;
+    check(cublasGetProperty(part, &value), "cublasGetProperty");
+    number = number * 100 + static_cast<std::size_t>(value);
+  }
+  return number;
+}
+
 /// cuDNN and NCCL count 90100 for 9.1.0.
 std::string decimal_version(std::size_t number) {
   return fmt::format("{}.{}.{}", number / 10000, number % 10000 / 100, number % 100);
@@ -126,14 +137,17 @@ class CudaLibrary : public DeviceLibrary {
     const std::size_t dnn = cudnnGetVersion();
     int nccl = 0;
     check(ncclGetVersion(&nccl), "ncclGetVersion");
+    const std::size_t blas = blas_version();
     const std::string text = fmt::format(
-        "CUDA {} (loaded {}), cuDNN {} (loaded {}), NCCL {} (loaded {})",
-        cuda_version(CUDART_VERSION), cuda_version(runtime), decimal_version(CUDNN_VERSION),
-        decimal_version(dnn), decimal_version(NCCL_VERSION_CODE), decimal_version(nccl));
+        "CUDA {} (loaded {}), cuBLAS {} (loaded {}), cuDNN {} (loaded {}), NCCL {} (loaded {})",
+        cuda_version(CUDART_VERSION), cuda_version(runtime), decimal_version(CUBLAS_VERSION),
+        decimal_version(blas), decimal_version(CUDNN_VERSION), decimal_version(dnn),
+        decimal_version(NCCL_VERSION_CODE), decimal_version(nccl));
+    const bool blas_goes = blas / 10000 == CUBLAS_VER_MAJOR && blas >= CUBLAS_VERSION;
     const bool dnn_goes = dnn / 10000 == CUDNN_MAJOR && dnn >= CUDNN_VERSION;
     const bool nccl_goes = nccl / 10000 == NCCL_MAJOR && nccl >= NCCL_VERSION_CODE;
-    require(dnn_goes && nccl_goes,
-            "the CUDA library of unlatch needs the cuDNN and the NCCL it was compiled with, or "
+    require(blas_goes && dnn_goes && nccl_goes,
+            "the CUDA library of unlatch needs the cuBLAS, cuDNN and NCCL it was compiled with, or "
             "newer ones of the same major versions: {}",
             text);
     return text;

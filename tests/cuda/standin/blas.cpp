@@ -47,6 +47,12 @@ struct Matrix {
 
 }  // namespace
 
+cublasStatus_t cublasGetProperty(libraryPropertyType part, int* value) {
+  *value = part == MAJOR_VERSION   ? CUBLAS_VER_MAJOR
+           : part == MINOR_VERSION ? CUBLAS_VER_MINOR
+                                   : CUBLAS_VER_PATCH;
+  return CUBLAS_STATUS_SUCCESS;
+}
 cublasStatus_t cublasCreate(cublasHandle_t* handle) {
   *handle = new cublasContext{.device = World::instance().current};
   return CUBLAS_STATUS_SUCCESS;
