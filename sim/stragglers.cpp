@@ -1,5 +1,6 @@
 #include "sim/stragglers.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -9,6 +10,7 @@
 #include "schedules/error.h"
 #include "schedules/suggest.h"
 #include "sim/units.h"
+#include "traces/input_file.h"
 
 namespace unlatch::sim {
 
@@ -50,24 +52,82 @@ nanoseconds stretched(nanoseconds t, double factor) {
   return nanoseconds(std::llround(slowed));
 }
 
-void set_key(Straggler& straggler, std::string_view text, std::string_view key,
-             std::string_view value) {
-  const std::string setting = fmt::format("--straggler '{}': {}", text, key);
-  const bool lognormal = straggler.kind == Straggler::Kind::lognormal;
-  if (lognormal && key == "sigma") {
-    straggler.sigma = parse_number(setting, value, 0, 5);
-  } else if (!lognormal && key == "probability") {
-    straggler.probability = parse_number(setting, value, 0, 1);
-  } else if (!lognormal && key == "factor") {
-    straggler.factor = parse_number(setting, value, 0, largest_factor);
-    require(straggler.factor > 0, "{} '{}': must be greater than 0", setting, value);
-  } else {
-    const std::vector<std::string_view> known =
-        lognormal ? std::vector<std::string_view>{"sigma"}
-                  : std::vector<std::string_view>{"probability", "factor"};
-    fail("--straggler '{}': unknown key '{}'; the keys are {}.{}", text, key,
-         fmt::join(known, ", "), suggest(key, known));
+/// Numbers from one seed, none of which is mixed from another: draws mix what they are given.
+class Stream {
+ public:
+  explicit Stream(std::uint64_t seed) : seed_(seed) {}
+  std::uint64_t next() { return mixed(seed_ ^ mixed(++count_)); }
+
+ private:
+  std::uint64_t seed_;
+  std::uint64_t count_ = 0;
+};
+
+/// With mean 1 (Marsaglia and Tsang 2000; for shapes below 1 by their boost).
+double gamma_factor(Stream& stream, double shape) {
+  const double boosted = shape < 1 ? shape + 1 : shape;
+  const double d = boosted - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  while (true) {
+    const double x = standard_normal(stream.next());
+    const double v = std::pow(1 + c * x, 3);
+    if (v <= 0) continue;
+    if (std::log(uniform(stream.next())) >= 0.5 * x * x + d - d * v + d * std::log(v)) continue;
+    const double boost = shape < 1 ? std::pow(uniform(stream.next()), 1 / shape) : 1;
+    return d * v * boost / shape;
   }
+}
+
+/// One a line; blank lines are skipped.
+std::vector<double> read_factors(const std::string& path) {
+  const std::string text = read_text(path);
+  std::vector<double> factors;
+  int line = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string_view entry(text.data() + at, end - at);
+    if (entry.ends_with('\r')) entry.remove_suffix(1);
+    at = end + 1;
+    ++line;
+    if (entry.empty()) continue;
+    const std::string place = fmt::format("{}, line {}", path, line);
+    factors.push_back(parse_number(place, entry, 0, largest_factor));
+    require(factors.back() > 0, "{}: a factor must be greater than 0", place);
+  }
+  require(!factors.empty(), "{}: it holds no factors; write one a line", path);
+  return factors;
+}
+
+struct KindName {
+  std::string_view name;
+  Straggler::Kind kind;
+  std::vector<std::string_view> keys;
+};
+
+const std::vector<KindName>& kinds() {
+  using Kind = Straggler::Kind;
+  static const std::vector<KindName> all{{"random", Kind::random, {"probability", "factor"}},
+                                         {"lognormal", Kind::lognormal, {"sigma"}},
+                                         {"gamma", Kind::gamma, {"shape"}},
+                                         {"empirical", Kind::empirical, {"file"}}};
+  return all;
+}
+
+void set_key(Straggler& straggler, const KindName& kind, std::string_view text,
+             std::string_view key, std::string_view value) {
+  require(std::ranges::find(kind.keys, key) != kind.keys.end(),
+          "--straggler '{}': unknown key '{}'; the keys are {}.{}", text, key,
+          fmt::join(kind.keys, ", "), suggest(key, kind.keys));
+  const std::string setting = fmt::format("--straggler '{}': {}", text, key);
+  const auto positive = [&](double most) {
+    const double number = parse_number(setting, value, 0, most);
+    require(number > 0, "{} '{}': must be greater than 0", setting, value);
+    return number;
+  };
+  if (key == "sigma") straggler.sigma = parse_number(setting, value, 0, 5);
+  if (key == "probability") straggler.probability = parse_number(setting, value, 0, 1);
+  if (key == "factor") straggler.factor = positive(largest_factor);
+  if (key == "shape") straggler.shape = positive(1e9);
+  if (key == "file") straggler.factors = read_factors(std::string(value));
 }
 
 }  // namespace
@@ -96,28 +156,47 @@ std::vector<double> slow_factors(const std::vector<SlowRank>& slow, int ranks) {
 
 Straggler Straggler::parse(std::string_view text) {
   const auto colon = text.find(':');
-  const std::string_view kind = text.substr(0, colon);
-  const std::vector<std::string_view> kinds{"random", "lognormal"};
+  const std::string_view name = text.substr(0, colon);
+  std::vector<std::string_view> names;
+  for (const KindName& kind : kinds()) names.push_back(kind.name);
+  const auto found = std::ranges::find(kinds(), name, &KindName::name);
+  require(found != kinds().end(), "--straggler '{}': unknown kind '{}'; the kinds are {}.{}", text,
+          name, fmt::join(names, ", "), suggest(name, names));
   Straggler straggler;
-  require(kind == "random" || kind == "lognormal",
-          "--straggler '{}': unknown kind '{}'; the kinds are {}.{}", text, kind,
-          fmt::join(kinds, ", "), suggest(kind, kinds));
-  straggler.kind = kind == "random" ? Kind::random : Kind::lognormal;
-  if (colon == std::string_view::npos) return straggler;
-  for (const std::string_view entry : split_list(text.substr(colon + 1))) {
-    const auto equals = entry.find('=');
-    require(equals != std::string_view::npos, "--straggler '{}': '{}' must be key=value", text,
-            entry);
-    set_key(straggler, text, entry.substr(0, equals), entry.substr(equals + 1));
+  straggler.kind = found->kind;
+  if (colon != std::string_view::npos) {
+    for (const std::string_view entry : split_list(text.substr(colon + 1))) {
+      const auto equals = entry.find('=');
+      require(equals != std::string_view::npos, "--straggler '{}': '{}' must be key=value", text,
+              entry);
+      set_key(straggler, *found, text, entry.substr(0, equals), entry.substr(equals + 1));
+    }
   }
+  require(straggler.kind != Kind::empirical || !straggler.factors.empty(),
+          "--straggler '{}': needs file=PATH, a file with one factor a line", text);
   return straggler;
 }
 
 double Straggler::draw(std::uint64_t seed, int run, Rank rank, int step) const {
-  if (kind == Kind::none) return 1;
   const std::uint64_t bits = random_bits(seed, run, rank, step);
-  if (kind == Kind::lognormal) return std::exp(sigma * standard_normal(bits));
-  return uniform(bits) < probability ? factor : 1;
+  switch (kind) {
+    case Kind::none:
+      return 1;
+    case Kind::random:
+      return uniform(bits) < probability ? factor : 1;
+    case Kind::lognormal:
+      return std::exp(sigma * standard_normal(bits));
+    case Kind::gamma: {
+      Stream stream(bits);
+      return gamma_factor(stream, shape);
+    }
+    case Kind::empirical: {
+      const auto place =
+          static_cast<std::size_t>(uniform(bits) * static_cast<double>(factors.size()));
+      return factors[std::min(place, factors.size() - 1)];
+    }
+  }
+  return 1;
 }
 
 StragglerCosts::StragglerCosts(const StageCosts& costs, const TaskGraph& graph,

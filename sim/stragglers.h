@@ -27,13 +27,18 @@ struct Straggler {
     none,
     random,     ///< `factor` with `probability`, else 1
     lognormal,  ///< exp(sigma z), z standard normal: median 1
+    gamma,      ///< gamma distributed with mean 1 and that shape: deviation 1/sqrt(shape)
+    empirical,  ///< one of the factors of a file, each as likely as the others
   } kind = Kind::none;
   double probability = 1.0 / 3;
   double factor = 1.5;
   double sigma = 0.2;
+  double shape = 10;
+  std::vector<double> factors = {};  ///< of the file
 
-  /// "random:probability=0.3333,factor=1.5", "lognormal:sigma=0.2". Throws Error with the valid
-  /// kinds and keys.
+  /// "random:probability=0.3333,factor=1.5", "lognormal:sigma=0.2", "gamma:shape=10",
+  /// "empirical:file=PATH" (one factor a line, greater than 0). Throws Error with the valid kinds
+  /// and keys, or the line that holds no factor.
   static Straggler parse(std::string_view text);
   bool random() const { return kind != Kind::none; }
   /// The factor of one local step: a function of the arguments alone, so the order in which tasks

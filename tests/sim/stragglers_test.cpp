@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <fstream>
 #include <functional>
+#include <map>
 
 #include "schedules/error.h"
 #include "tests/sim/support.h"
@@ -82,6 +84,47 @@ TEST(Straggler, DrawsALognormalOfTheAskedWidth) {
   }
   EXPECT_NEAR(sum / draws, 0, 0.0026);
   EXPECT_NEAR(std::sqrt(squares / draws), 0.2, 0.0018);
+}
+
+TEST(Straggler, DrawsAGammaOfMeanOneAndTheAskedShape) {
+  for (const double shape : {0.5, 4.0, 50.0}) {
+    const Straggler draw = Straggler::parse(fmt::format("gamma:shape={}", shape));
+    const int draws = 100000;
+    double sum = 0, squares = 0;
+    for (int step = 0; step < draws; ++step) {
+      const double factor = draw.draw(0, 0, Rank{0}, step);
+      ASSERT_GT(factor, 0);
+      sum += factor;
+      squares += (factor - 1) * (factor - 1);
+    }
+    const double deviation = 1 / std::sqrt(shape);
+    EXPECT_NEAR(sum / draws, 1, 4 * deviation / std::sqrt(draws)) << shape;
+    EXPECT_NEAR(squares / draws, 1 / shape, 0.05 / shape) << shape;
+  }
+}
+
+TEST(Straggler, DrawsTheFactorsOfAFileEquallyOften) {
+  const std::string path = testing::TempDir() + "/factors.txt";
+  std::ofstream(path) << "1\n1.5\r\n\n4\n1\n";
+  const Straggler draw = Straggler::parse("empirical:file=" + path);
+  EXPECT_THAT(draw.factors, ElementsAre(1, 1.5, 4, 1));
+  std::map<double, int> counts;
+  const int draws = 40000;
+  for (int step = 0; step < draws; ++step) ++counts[draw.draw(3, 1, Rank{2}, step)];
+  EXPECT_EQ(counts.size(), 3U);
+  EXPECT_NEAR(counts[1], draws / 2, 400);  // four standard deviations
+  EXPECT_NEAR(counts[4], draws / 4, 350);
+  std::ofstream(path) << "1\nfast\n";
+  EXPECT_THAT(error_of([&] { Straggler::parse("empirical:file=" + path); }),
+              AllOf(HasSubstr("factors.txt, line 2"), HasSubstr("'fast'")));
+  std::ofstream(path) << "1\n0\n";
+  EXPECT_THAT(error_of([&] { Straggler::parse("empirical:file=" + path); }),
+              HasSubstr("line 2: a factor must be greater than 0"));
+  std::ofstream(path) << "\n";
+  EXPECT_THAT(error_of([&] { Straggler::parse("empirical:file=" + path); }),
+              HasSubstr("holds no factors"));
+  EXPECT_THAT(error_of([] { Straggler::parse("empirical"); }), HasSubstr("needs file=PATH"));
+  EXPECT_THAT(error_of([] { Straggler::parse("gamma:shape=0"); }), HasSubstr("greater than 0"));
 }
 
 TEST(StragglerCosts, MultiplyAllComputeOfAStepAndNoTransfer) {
