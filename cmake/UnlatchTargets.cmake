@@ -10,9 +10,9 @@ target_compile_options(unlatch_options INTERFACE
   $<BUILD_INTERFACE:$<$<AND:$<BOOL:${UNLATCH_WERROR}>,$<COMPILE_LANGUAGE:CUDA>>:-Werror=all-warnings>>)
 if(UNLATCH_SANITIZE)
   # GCC 12 sees overflows in instrumented strings that are none; other builds keep these warnings.
-  target_compile_options(unlatch_options INTERFACE
+  target_compile_options(unlatch_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:
     -fsanitize=${UNLATCH_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all
-    -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict)
+    -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict>)
   target_link_options(unlatch_options INTERFACE -fsanitize=${UNLATCH_SANITIZE})
 endif()
 if(UNLATCH_FUZZ)  # coverage for libFuzzer; only the fuzzers link then

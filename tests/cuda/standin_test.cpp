@@ -96,6 +96,34 @@ TEST(StandIn, TrainsByEveryScheduleOnOneDeviceAndOnMany) {
   }
 }
 
+/// Several stages a rank, several ranks a device, copies of the model.
+TEST(StandIn, TrainsWithEveryPlacement) {
+  struct Case {
+    const char* schedule;
+    std::string devices;
+  };
+  for (const auto& [schedule, devices] : {
+           Case{"interleaved-1f1b --stages 4 --ranks 2", apart(2)},
+           Case{"zb-v --stages 4 --ranks 2", apart(2)},
+           Case{"dualpipe --stages 4", apart(4)},
+           Case{"chimera --stages 2", apart(2)},
+           Case{"ssgd:inside=zb-v --stages 4 --ranks 2 --replicas 2", apart(4)},
+           Case{"ssgd:inside=1f1b --stages 2 --replicas 2",
+                "--device cuda:0,1,1,0 --share-device yes"},
+           Case{"dsp --stages 4", "--device cuda:3,1,3,1 --share-device yes"},
+       }) {
+    SCOPED_TRACE(schedule);
+    const std::string what =
+        fmt::format("--schedule {} --microbatches 8 --steps 8 {}", schedule, lenet);
+    const std::string found = trained("seed=1", fmt::format("{} {}", what, on_one));
+    EXPECT_LT(difference(found, trained("", what)), tolerance);
+    EXPECT_EQ(trained("devices=4,seed=2", fmt::format("{} {}", what, devices)), found);
+    EXPECT_EQ(trained("devices=4,seed=3",
+                      fmt::format("{} {} --transport nccl --cuda-graph yes", what, devices)),
+              found);
+  }
+}
+
 TEST(StandIn, GivesTheSameBitsInEveryOrderOfItsStreams) {
   for (const char* schedule : {"dsp", "fdg", "zb-h1", "gpipe:recompute=always"}) {
     SCOPED_TRACE(schedule);

@@ -1,5 +1,6 @@
 // The stand-in of cuBLAS: one product of matrices, by plain loops.
 #include <cublas_v2.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <string>
@@ -65,7 +66,7 @@ cublasStatus_t cublasDestroy(cublasHandle_t handle) {
 }
 const char* cublasGetStatusString(cublasStatus_t status) {
   static std::string text;
-  text = "CUBLAS_STATUS " + std::to_string(static_cast<int>(status)) + " (" + reason() + ")";
+  text = fmt::format("CUBLAS_STATUS {} ({})", static_cast<int>(status), reason());
   return text.c_str();
 }
 /// Takes the workspace away, as cuBLAS does.

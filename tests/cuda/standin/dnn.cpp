@@ -1,6 +1,8 @@
 // The stand-in of cuDNN: versions, handles and descriptors.
 #include "tests/cuda/standin/dnn.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 using namespace unlatch::standin;
@@ -72,7 +74,7 @@ std::size_t cudnnGetVersion() { return settings().cudnn == 0 ? CUDNN_VERSION : s
 
 const char* cudnnGetErrorString(cudnnStatus_t status) {
   static std::string text;
-  text = "CUDNN_STATUS " + std::to_string(static_cast<int>(status)) + " (" + reason() + ")";
+  text = fmt::format("CUDNN_STATUS {} ({})", static_cast<int>(status), reason());
   return text.c_str();
 }
 

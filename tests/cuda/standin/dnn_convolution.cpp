@@ -86,7 +86,7 @@ constexpr std::array<Algorithm, 4> algorithms = {{
     {CUDNN_DETERMINISTIC, 1024, CUDNN_FMA_MATH},
 }};
 
-/// cuDNN lists only what the math type of the convolution allows.
+/// Also what the math type of the convolution does not allow.
 template <class Found>
 cudnnStatus_t list(const cudnnHandle_t handle, const Shapes& s, int asked, int* returned,
                    Found* found) {
@@ -96,11 +96,8 @@ cudnnStatus_t list(const cudnnHandle_t handle, const Shapes& s, int asked, int* 
   int n = 0;
   for (std::size_t a = 0; a < algorithms.size() && n < asked; ++a) {
     found[n] = {};
-    const bool only_exact = s.convolution.math == CUDNN_FMA_MATH;
     found[n].algo = static_cast<decltype(found[n].algo)>(a);
-    found[n].status = only_exact && algorithms[a].math == CUDNN_TENSOR_OP_MATH
-                          ? CUDNN_STATUS_NOT_SUPPORTED
-                          : CUDNN_STATUS_SUCCESS;
+    found[n].status = CUDNN_STATUS_SUCCESS;
     found[n].memory = algorithms[a].memory;
     found[n].determinism = algorithms[a].determinism;
     found[n].mathType = algorithms[a].math;

@@ -1,4 +1,6 @@
 // The stand-in of CUDA's runtime: errors, devices and memory.
+#include <fmt/format.h>
+
 #include <cstring>
 
 #include "tests/cuda/standin/api.h"
@@ -23,9 +25,9 @@ const char* cudaGetErrorString(cudaError_t error) {
       text = "an illegal memory access was encountered";
       break;
     default:
-      text = "error " + std::to_string(static_cast<int>(error));
+      text = fmt::format("error {}", static_cast<int>(error));
   }
-  if (!world().why().empty()) text += " (" + world().why() + ")";
+  if (!world().why().empty()) text += fmt::format(" ({})", world().why());
   return text.c_str();
 }
 

@@ -1,4 +1,6 @@
 // The stand-in of CUDA's runtime: streams, events and graphs.
+#include <fmt/format.h>
+
 #include "tests/cuda/standin/api.h"
 
 using namespace unlatch::standin;
@@ -26,11 +28,11 @@ cudaError_t require_recorded(cudaEvent_t event, const char* name) {
   World& w = world();
   if (!is_live(event)) return no_handle();
   if (event->capture != nullptr) {
-    return w.refuse(cudaErrorCapturedEvent, std::string(name).append(": recorded in a capture"));
+    return w.refuse(cudaErrorCapturedEvent, fmt::format("{}: recorded in a capture", name));
   }
   if (event->last == nullptr) {
     return w.refuse(cudaErrorInvalidResourceHandle,
-                    std::string(name).append(": an event that nobody recorded"));
+                    fmt::format("{}: an event that nobody recorded", name));
   }
   return cudaSuccess;
 }

@@ -1,4 +1,6 @@
 // Work, records and waits on streams, and the captures that note them instead.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -10,7 +12,7 @@ namespace {
 World& world() { return World::instance(); }
 
 std::string in(const char* name, const std::string& what) {
-  return std::string(name).append(": ").append(what);
+  return fmt::format("{}: {}", name, what);
 }
 
 /// Why work may not use the memory there; empty where it may.
@@ -19,8 +21,7 @@ std::string complaint(const Range& range, int device, bool from_anywhere) {
   const Allocation* a = world().allocation(range.at, range.bytes);
   if (a != nullptr && (from_anywhere || a->device == device || a->device == host)) return "";
   if (a != nullptr) {
-    return "on device " + std::to_string(device) + ", memory of device " +
-           std::to_string(a->device);
+    return fmt::format("on device {}, memory of device {}", device, a->device);
   }
   const Allocation* former = world().former_allocation(range.at);
   if (former == nullptr) return "memory that nobody allocated";
