@@ -157,7 +157,8 @@ void Device::copy_into(const Tensor& to, const Tensor& from) {
   if (nccl_ && nccl_->goes(source.device, target.device)) {
     put([=, this, bytes = from.bytes(),
          lane = stream()] { nccl_->copy(target, source, bytes, lane); },
-        &NcclTransport::copy, target, source, from.bytes(), stream());
+        &NcclTransport::copy, target.memory, target.device, source.memory, source.device,
+        from.bytes(), stream());
     return;
   }
   call("cudaMemcpyAsync", cudaMemcpyAsync, target.memory, source.memory, from.bytes(),
@@ -175,7 +176,7 @@ bool Device::sum_at_once(std::span<Tensor* const> tensors, double factor) {
   std::vector<StreamReplay::Word> words =
       StreamReplay::words_of(&NcclTransport::all_reduce, factor);
   for (const auto& array : arrays) {
-    const auto more = StreamReplay::words_of(array, stream());
+    const auto more = StreamReplay::words_of(array.memory, array.device, stream());
     words.insert(words.end(), more.begin(), more.end());
   }
   put_words(words, [=, this, n = tensors.front()->bytes() / sizeof(float), lane = stream()] {

@@ -1,7 +1,6 @@
 // Device: the lanes, library handles and memory of the GPUs of one run.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <vector>
 

@@ -84,7 +84,7 @@ class StreamReplay : public Streams {
   };
   template <class T>
   static void append(std::vector<Word>& words, const T& argument) {
-    static_assert(std::is_trivially_copyable_v<T>);
+    static_assert(std::is_trivially_copyable_v<T>);  // and without padding
     const std::size_t at = words.size();
     words.resize(at + (sizeof(T) + sizeof(Word) - 1) / sizeof(Word), 0);
     if constexpr (!std::is_null_pointer_v<T>) std::memcpy(&words[at], &argument, sizeof(T));
