@@ -49,6 +49,7 @@ CudaStreams::~CudaStreams() {
   }
   for (const auto& [device, base] : bases_) cudaEventDestroy(base.event);
   for (const cudaEvent_t event : joined_) cudaEventDestroy(event);
+  for (const cudaEvent_t event : pieces_) cudaEventDestroy(event);
   if (forked_ != nullptr) cudaEventDestroy(forked_);
   if (origin_ != nullptr) cudaStreamDestroy(origin_);
 }
@@ -200,6 +201,7 @@ void CudaStreams::make_origin() {
   select(devices_.front());
   origin_ = new_stream();
   forked_ = new_event(cudaEventDisableTiming);
+  for (int i = 0; i < pieces_noted; ++i) pieces_.push_back(new_event(cudaEventDisableTiming));
 }
 
 void CudaStreams::fork_lanes() {
@@ -247,6 +249,15 @@ void CudaStreams::launch_graph(int graph) {
 void CudaStreams::destroy_graph(int graph) noexcept {
   if (gave_up()) return;
   cudaGraphExecDestroy(std::exchange(graphs_[static_cast<std::size_t>(graph)], nullptr));
+}
+
+void CudaStreams::note_piece(int number) {
+  const auto place = static_cast<std::size_t>(number % pieces_noted);
+  check(cudaEventRecord(pieces_[place], origin_), "cudaEventRecord");
+}
+
+void CudaStreams::wait_for_piece(int number) {
+  wait_for(pieces_[static_cast<std::size_t>(number % pieces_noted)]);
 }
 
 }  // namespace unlatch::exec::cuda

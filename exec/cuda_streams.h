@@ -53,6 +53,8 @@ class CudaStreams : public GraphStreams {
   void give_up_capture() noexcept override;
   void launch_graph(int graph) override;
   void destroy_graph(int graph) noexcept override;
+  void note_piece(int number) override;
+  void wait_for_piece(int number) override;
 
  private:
   /// A moment on one device that times are counted from.
@@ -88,6 +90,7 @@ class CudaStreams : public GraphStreams {
   StreamHandle origin_ = nullptr;  ///< with graphs: where they are launched, as all below
   cudaEvent_t forked_ = nullptr;
   std::vector<cudaEvent_t> joined_;  ///< by lane
+  std::vector<cudaEvent_t> pieces_;  ///< by number modulo pieces_noted
   bool capturing_ = false;
   std::vector<cudaGraphExec_t> graphs_;
 };

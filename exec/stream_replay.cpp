@@ -4,6 +4,8 @@
 #include <tuple>
 #include <utility>
 
+#include "schedules/error.h"
+
 namespace unlatch::exec {
 
 /// The shortest period of the middle half, by its longest border (Knuth, Morris and Pratt 1977).
@@ -38,6 +40,7 @@ void StreamReplay::add(std::span<const Word> words, std::function<void()> put) {
 
 void StreamReplay::end_piece() {
   if (work_.empty()) return;
+  const int number = piece();
   Piece& piece = remembered();
   if (piece.words.empty()) {
     piece.words = words_;
@@ -51,23 +54,33 @@ void StreamReplay::end_piece() {
     device_.launch_graph(piece.graph);
     ++counts_.launched;
   }
+  device_.note_piece(number);
   words_.clear();
   work_.clear();
 }
 
+/// A piece goes to the device as soon as it is whole, so that the device has it while the host
+/// waits for the piece before.
 void StreamReplay::record(int mark, LaneId lane) {
-  const bool starts = mark % 2 == 0;
-  if (starts && begun_++ % piece_tasks_ == 0) end_piece();
   piece_of_mark_[mark] = piece();
   add(words_of(&StreamReplay::record, mark, lane), [=, this] { device_.record(mark, lane); });
+  const bool ends = mark % 2 == 1;
+  if (ends && ++ended_ % piece_tasks_ == 0) end_piece();
 }
 
 void StreamReplay::wait(LaneId lane, int mark) {
   add(words_of(&StreamReplay::wait, mark, lane), [=, this] { device_.wait(lane, mark); });
 }
 
+/// What a mark inside a graph says is known for certain once the whole piece is over.
 nanoseconds StreamReplay::reached(int mark) {
-  if (!is_behind(mark)) end_piece();
+  const int number = piece_of_mark_.at(mark);
+  if (number == piece()) end_piece();
+  try {
+    device_.wait_for_piece(number);
+  } catch (const RunError& error) {
+    throw RunError(fmt::format("in the tasks of a CUDA graph from there on: {}", error.what()));
+  }
   return device_.reached(mark);
 }
 

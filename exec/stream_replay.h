@@ -29,6 +29,12 @@ class GraphStreams : public Streams {
   virtual void give_up_capture() noexcept = 0;
   virtual void launch_graph(int graph) = 0;
   virtual void destroy_graph(int graph) noexcept = 0;
+  /// Notes where all that was put, or launched, so far ends, under a number; one noted
+  /// `pieces_noted` numbers before is forgotten.
+  virtual void note_piece(int number) = 0;
+  static constexpr int pieces_noted = 4;
+  /// Blocks until that is over. Throws RunError.
+  virtual void wait_for_piece(int number) = 0;
 };
 
 /// After so many tasks the kinds of tasks come again, in the middle of the run; one batch's tasks
@@ -97,7 +103,7 @@ class StreamReplay : public Streams {
 
   GraphStreams& device_;
   int piece_tasks_;
-  int begun_ = 0;                               ///< tasks
+  int ended_ = 0;                               ///< tasks
   std::unordered_map<int, int> piece_of_mark_;  ///< where it was set last
   std::vector<Word> words_;
   std::vector<std::function<void()>> work_;

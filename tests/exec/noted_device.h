@@ -62,6 +62,8 @@ class NotedStreams : public GraphStreams {
     graphs_[static_cast<std::size_t>(graph)].clear();
     ++destroyed;
   }
+  void note_piece(int) override {}
+  void wait_for_piece(int) override {}
 
   RecordingStreams& recording() { return recording_; }
   int given_up = 0;

@@ -156,7 +156,10 @@ class CountingStreams : public GraphStreams {
   void give_up_capture() noexcept override { ++given_up; }
   void launch_graph(int) override { ++launched; }
   void destroy_graph(int) noexcept override { ++destroyed; }
+  void note_piece(int number) override { noted.push_back(number); }
+  void wait_for_piece(int number) override { waited_for.push_back(number); }
   int graphs = 0, given_up = 0, launched = 0, destroyed = 0;
+  std::vector<int> noted, waited_for;
 };
 
 TEST(StreamReplay, CapturesWhatComesTheSecondTimeAndForgetsTheOldest) {
@@ -181,6 +184,28 @@ TEST(StreamReplay, CapturesWhatComesTheSecondTimeAndForgetsTheOldest) {
     EXPECT_EQ(replay.counts().captured, 2);
   }
   EXPECT_EQ(device.destroyed, 2);
+}
+
+// The device has a piece before the host waits for the one before it, and never more of them than
+// it can tell apart.
+TEST(StreamReplay, WaitsForAPieceOnlyBehindTheNext) {
+  const TaskGraph graph =
+      ScheduleSpec::parse("1f1b").make({.stages = 2, .micro_batches = 4, .batches = 12}).build();
+  const int piece = tasks_that_repeat(graph);
+  CountingStreams device;
+  StreamReplay replay(device, piece);
+  StreamOrder order(graph, replay, 2 * piece);
+  NoWork nothing;
+  StreamBackend backend(graph, order, nothing);
+  for (const TaskId id : graph.ids()) {
+    backend.launch(id);
+    if (device.waited_for.empty()) continue;
+    ASSERT_GT(device.noted.back(), device.waited_for.back());
+    ASSERT_LT(device.noted.back(), device.waited_for.back() + GraphStreams::pieces_noted);
+  }
+  EXPECT_FALSE(device.waited_for.empty());
+  backend.synchronize();
+  EXPECT_EQ(device.noted.back(), device.waited_for.back());
 }
 
 TEST(StreamReplay, TellsTwoCallsFromOne) {

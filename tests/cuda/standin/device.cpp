@@ -146,7 +146,10 @@ void World::go_on(CUstream_st& stream, Launch& launch) {
     const cudaError_t error = nodes[at].work();
     if (error != cudaSuccess) return fail(error);
   }
-  if (launch.records[at] != nullptr) reach(*launch.records[at], us);
+  if (launch.records[at] != nullptr) {
+    reach(*launch.records[at], us);
+    nodes[at].event->last = launch.records[at];  // until now it said when it was recorded before
+  }
   launch.end_us[at] = us;
   for (const int next : nodes[at].before) {
     if (--launch.missing[static_cast<std::size_t>(next)] == 0) launch.ready.push_back(next);

@@ -218,7 +218,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
       if (CUevent_st* event = nodes[n].event) {
         if (!is_live(event)) return no_handle();
         event->capture = nullptr;
-        event->last = launch->records.back() = std::make_shared<Completion>();
+        launch->records.back() = std::make_shared<Completion>();
+        if (event->last == nullptr) event->last = launch->records.back();
       }
       launch->missing.push_back(nodes[n].after.size());
       if (nodes[n].after.empty()) launch->ready.push_back(static_cast<int>(n));
