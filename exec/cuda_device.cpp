@@ -39,18 +39,22 @@ Device::Device(const TaskGraph& graph, const DeviceSettings& settings)
     } catch (const RunError& error) {
       throw RunError(fmt::format("rank {}: {}", graph.lanes()[l].rank.value, error.what()));
     }
-    any_dnn_ = handles_[l].dnn;
+    any_dnn_ = handles_[l].dnn.get();
   }
 }
 
 Device::~Device() {
   wait_until_idle();  // after a failure work may still be on its way
-  if (gave_up()) return;
-  for (const Handles& handles : handles_) {
-    if (handles.dnn != nullptr) cudnnDestroy(handles.dnn);
-    if (handles.blas != nullptr) cublasDestroy(handles.blas);
-    cudaFree(handles.blas_workspace);
-  }
+}
+
+void Device::Destroy::operator()(cudnnHandle_t dnn) const noexcept {
+  if (!gave_up()) cudnnDestroy(dnn);
+}
+void Device::Destroy::operator()(cublasHandle_t blas) const noexcept {
+  if (!gave_up()) cublasDestroy(blas);
+}
+void Device::Destroy::operator()(void* memory) const noexcept {
+  if (!gave_up()) cudaFree(memory);
 }
 
 int Device::device_of(Rank rank) const {
@@ -104,17 +108,22 @@ void Device::watch(bool too_late) const {
 Device::Handles Device::handles_on(StreamHandle stream) const {
   constexpr std::size_t workspace = std::size_t{32} << 20;  // what cuBLAS advises for Hopper
   Handles handles;
-  check(cudnnCreate(&handles.dnn), "cudnnCreate");
-  check(cudnnSetStream(handles.dnn, stream), "cudnnSetStream");
-  check(cublasCreate(&handles.blas), "cublasCreate");
-  check(cublasSetStream(handles.blas, stream), "cublasSetStream");
-  check(cudaMalloc(&handles.blas_workspace, workspace), "cudaMalloc of 32 MiB for cuBLAS");
-  check(cublasSetWorkspace(handles.blas, handles.blas_workspace, workspace), "cublasSetWorkspace");
+  cudnnHandle_t dnn = nullptr;
+  check(cudnnCreate(&dnn), "cudnnCreate");
+  handles.dnn.reset(dnn);
+  check(cudnnSetStream(dnn, stream), "cudnnSetStream");
+  cublasHandle_t blas = nullptr;
+  check(cublasCreate(&blas), "cublasCreate");
+  handles.blas.reset(blas);
+  check(cublasSetStream(blas, stream), "cublasSetStream");
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, workspace), "cudaMalloc of 32 MiB for cuBLAS");
+  handles.blas_workspace.reset(memory);
+  check(cublasSetWorkspace(blas, memory, workspace), "cublasSetWorkspace");
   const unsigned mode =
       settings_.precision == Precision::tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH;
-  check(cublasSetMathMode(
-            handles.blas,
-            static_cast<cublasMath_t>(mode | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
+  check(cublasSetMathMode(blas, static_cast<cublasMath_t>(
+                                    mode | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
         "cublasSetMathMode");
   return handles;
 }

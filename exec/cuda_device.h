@@ -45,8 +45,8 @@ class Device : private DeviceMemory {
   }
 
   StreamHandle stream() const { return streams_.stream(order_.lane()); }
-  cudnnHandle_t dnn() const { return handles_[order_.lane().value].dnn; }
-  cublasHandle_t blas() const { return handles_[order_.lane().value].blas; }
+  cudnnHandle_t dnn() const { return handles_[order_.lane().value].dnn.get(); }
+  cublasHandle_t blas() const { return handles_[order_.lane().value].blas.get(); }
   /// For what is asked before the run; never to launch anything.
   cudnnHandle_t any_dnn() const { return any_dnn_; }
 
@@ -81,11 +81,16 @@ class Device : private DeviceMemory {
   std::vector<float> download(const Tensor& tensor) const;
 
  private:
+  struct Destroy {
+    void operator()(cudnnHandle_t dnn) const noexcept;
+    void operator()(cublasHandle_t blas) const noexcept;
+    void operator()(void* memory) const noexcept;
+  };
   /// Of a lane that computes; bound to its stream.
   struct Handles {
-    cudnnHandle_t dnn = nullptr;
-    cublasHandle_t blas = nullptr;
-    void* blas_workspace = nullptr;
+    std::unique_ptr<void, Destroy> blas_workspace;
+    std::unique_ptr<cudnnContext, Destroy> dnn;
+    std::unique_ptr<cublasContext, Destroy> blas;
   };
 
   template <class F, class... A>

@@ -206,20 +206,37 @@ class FailingStreams : public RecordingStreams {
   }
 };
 
+/// Each task waits for the one before the last, as those do that want its memory.
+class Waiting : public TaskRunner {
+ public:
+  explicit Waiting(StreamOrder& order) : order_(order) {}
+  void run(const Task&, Workspace&) override {
+    const int task = order_.current()->value;
+    if (task >= 2) order_.wait_until_over(TaskId{task - 2});
+  }
+
+ private:
+  StreamOrder& order_;
+};
+
+/// Once, whether the host asks at the end or within a later task.
 TEST(StreamOrder, NamesTheTaskAtWhichTheDeviceFailed) {
   const TaskGraph graph = ScheduleSpec::parse("bp").make({.stages = 2, .batches = 4}).build();
-  FailingStreams streams(graph);
-  StreamOrder order(graph, streams);
-  NoWork nothing;
-  StreamBackend backend(graph, order, nothing);
-  const Task& task = graph.task(TaskId{5});
-  try {
-    run(graph, backend);
-    FAIL();
-  } catch (const RunError& error) {
-    EXPECT_EQ(error.what(), fmt::format("rank {}, task {}: cudaEventSynchronize: unspecified "
-                                        "launch failure",
-                                        graph.rank(task).value, label(task)));
+  for (const bool waits : {false, true}) {
+    FailingStreams streams(graph);
+    StreamOrder order(graph, streams);
+    NoWork nothing;
+    Waiting waiting(order);
+    StreamBackend backend(graph, order, waits ? static_cast<TaskRunner&>(waiting) : nothing);
+    const Task& task = graph.task(TaskId{5});
+    try {
+      run(graph, backend);
+      FAIL();
+    } catch (const RunError& error) {
+      EXPECT_EQ(error.what(), fmt::format("rank {}, task {}: cudaEventSynchronize: unspecified "
+                                          "launch failure",
+                                          graph.rank(task).value, label(task)));
+    }
   }
 }
 
