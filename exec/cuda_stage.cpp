@@ -139,6 +139,7 @@ void CudaStage::report_loss(const Tensor& output, const Tensor& target, double s
 
 /// In the order of the tensors, as on the CPU, or by NCCL in its own.
 void CudaStage::all_reduce(std::span<Tensor* const> tensors, double factor) {
+  if (tensors.front()->empty()) return;  // layers without parameters
   if (device().sum_at_once(tensors, factor)) return;
   const Tensor& sum = *tensors.front();
   const std::size_t n = floats(sum);

@@ -1,6 +1,7 @@
 // Hardware files: JSON with strict units, every fault with its place.
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -58,7 +59,10 @@ class Value {
   std::string text() const {
     require(json_.is_string() && !json_.get_ref<const std::string&>().empty(),
             "{}: {} must be a text", place_, json_.dump());
-    return json_.get<std::string>();
+    auto text = json_.get<std::string>();
+    const bool one_line = std::ranges::none_of(text, [](unsigned char c) { return c < ' '; });
+    require(one_line, "{}: {} holds control characters", place_, json_.dump());
+    return text;
   }
   double number(double least, double most) const {
     const double value = json_.is_number() ? json_.get<double>() : NAN;
@@ -82,6 +86,7 @@ class Value {
 };
 
 constexpr int most_devices = 1 << 16;
+constexpr std::size_t most_links = 1 << 20;
 
 DeviceType read_type(const std::string& name, const Value& value) {
   value.require_object({"tflops", "memory", "memory_bandwidth", "achieved", "launch"});
@@ -244,6 +249,10 @@ class ClusterReader {
     const Value rate = link.at("bandwidth"), latency = link.at("latency");
     Cable cable{.rate = parse_rate(rate.place(), rate.text()),
                 .latency = parse_duration(latency.place(), latency.text())};
+    require(cable.rate >= 1, "{}: '{}' is less than a byte a second", rate.place(), rate.text());
+    constexpr std::chrono::seconds most_latency{1000};  // all links of a route still fit 64 bits
+    require(cable.latency <= most_latency, "{}: '{}' is more than {} s", latency.place(),
+            latency.text(), most_latency.count());
     if (link.has("duplex")) {
       const Value duplex = link.at("duplex");
       require(duplex.text() == "full" || duplex.text() == "half", "{}: '{}' must be full or half",
@@ -255,6 +264,8 @@ class ClusterReader {
       for (const int b : find(to)) {
         if (a != b) add_cable(cable, fmt::format("{} to {}", from.text(), to.text()), a, b);
       }
+      require(parts_.links.size() <= most_links, "{}: more than {} links; use a switch",
+              link.place(), most_links);
     }
   }
 
@@ -303,7 +314,8 @@ namespace {
 class KeysOnce {
  public:
   explicit KeysOnce(const std::string& place) : place_(place) {}
-  bool operator()(int, Json::parse_event_t event, Json& value) {
+  bool operator()(int depth, Json::parse_event_t event, Json& value) {
+    require(depth <= most_depth, "{}: it is nested more than {} deep", place_, most_depth);
     if (event == Json::parse_event_t::object_start) open_.emplace_back();
     if (event == Json::parse_event_t::object_end) open_.pop_back();
     if (event != Json::parse_event_t::key) return true;
@@ -314,6 +326,7 @@ class KeysOnce {
   }
 
  private:
+  static constexpr int most_depth = 20;
   const std::string& place_;
   std::vector<std::set<std::string>> open_;
 };
@@ -328,6 +341,8 @@ Cluster parse_cluster(const std::string& text, const std::string& place) {
     const auto upto = static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
     const auto line = 1 + std::count(text.begin(), text.begin() + upto, '\n');
     fail("{}, line {}: this is not JSON", place, line);
+  } catch (const Json::out_of_range&) {
+    fail("{}: a number in it is too large", place);
   }
   return ClusterReader(json, place).read();
 }

@@ -33,12 +33,31 @@ class Places {
 
 nanoseconds time_on(const sim::Route& route, double bytes) {
   if (route.links.empty()) return nanoseconds(0);
-  return route.latency + nanoseconds(std::llround(bytes / route.rate * 1e9));
+  constexpr double most_ns = 4e18;
+  const double ns = bytes / route.rate * 1e9;
+  require(ns < most_ns,
+          "a transfer of {:g} bytes would last longer than 126 years; check the hardware file",
+          bytes);
+  return route.latency + nanoseconds(std::llround(ns));
 }
 
 /// Of what stage k hands on.
 double output_bytes(const PieceCosts& piece, std::span<const models::StageRange> ranges, int k) {
   return piece.output_bytes[static_cast<std::size_t>(ranges[static_cast<std::size_t>(k)].last)];
+}
+
+/// The lowest rate and the longest latency of a ring of the same stage in all copies, in their
+/// order and back to the first.
+sim::Route slowest_of_ring(const Places& places, const Shape& shape, Stage stage) {
+  sim::Route slowest{.links = {}, .latency = {}, .rate = INFINITY};
+  Stage before = shape.in_all_copies(stage).back();
+  for (const Stage copy : shape.in_all_copies(stage)) {
+    const sim::Route route = places.route(before, copy);
+    slowest.rate = std::min(slowest.rate, route.rate);
+    slowest.latency = std::max(slowest.latency, route.latency);
+    before = copy;
+  }
+  return slowest;
 }
 
 double parameter_bytes(const PieceCosts& piece, const models::StageRange& range) {
@@ -158,27 +177,34 @@ void set_transfers(const ClusterWorkload& workload, const PieceCosts& piece,
                    sim::StageTimes& times) {
   const Places places(workload.cluster, graph);
   const Shape& shape = graph.shape();
-  for (int k = 0; k + 1 < static_cast<int>(ranges.size()); ++k) {
-    const double bytes = output_bytes(piece, ranges, k);
-    const auto at = static_cast<std::size_t>(k);
-    times.activation_transfer[at] = time_on(places.route(Stage{k}, Stage{k + 1}), bytes);
-    times.gradient_transfer[at] = time_on(places.route(Stage{k + 1}, Stage{k}), bytes);
+  for (const Stage k : up_to<Stage>(times.stages() - 1)) {
+    if (shape.is_last(k)) continue;
+    const double bytes = output_bytes(piece, ranges, shape.model_stage(k).value);
+    const auto at = static_cast<std::size_t>(k.value);
+    times.activation_transfer[at] = time_on(places.route(k, k + 1), bytes);
+    times.gradient_transfer[at] = time_on(places.route(k + 1, k), bytes);
   }
   if (shape.copies == 1) return;
-  for (std::size_t k = 0; k < ranges.size(); ++k) {
-    sim::Route slowest{.links = {}, .latency = {}, .rate = INFINITY};
-    const Stage first{static_cast<int>(k)};
-    Stage before = first;
-    for (const Stage copy : shape.in_all_copies(first)) {
-      if (copy == first) continue;
-      const sim::Route route = places.route(before, copy);
-      slowest.rate = std::min(slowest.rate, route.rate);
-      slowest.latency = std::max(slowest.latency, route.latency);
-      before = copy;
-    }
+  for (const Stage k : up_to<Stage>(times.stages())) {
+    const sim::Route slowest = slowest_of_ring(places, shape, k);
+    const models::StageRange& range = ranges[static_cast<std::size_t>(shape.model_stage(k).value)];
     times.all_reduce.push_back(sim::ring_all_reduce_time(
-        shape.copies, parameter_bytes(piece, ranges[k]), slowest.rate, slowest.latency));
+        shape.copies, parameter_bytes(piece, range), slowest.rate, slowest.latency));
   }
+}
+
+std::vector<std::int64_t> cluster_tapes(const ClusterWorkload& workload, int size,
+                                        std::span<const models::StageRange> ranges) {
+  const auto shapes = workload.model.shapes();
+  constexpr std::int64_t float_size = sizeof(float);
+  const auto element = static_cast<std::int64_t>(exec::bytes_of(workload.precision));
+  std::vector<std::int64_t> tapes;
+  for (const models::StageRange& range : ranges) {
+    const auto first = static_cast<std::size_t>(range.first);
+    const std::int64_t tape = models::tape_bytes(workload.model.layers_of(range), shapes[first]);
+    tapes.push_back(tape * element / float_size * size);
+  }
+  return tapes;
 }
 
 std::shared_ptr<const sim::Traffic> cluster_traffic(const ClusterWorkload& workload,

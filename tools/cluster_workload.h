@@ -1,6 +1,7 @@
 // A model on a cluster: the costs of --model and --cluster, from operations, bytes and links.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -40,11 +41,15 @@ struct Placement {
 Placement placement_of(const sim::Cluster& cluster, const TaskGraph& graph);
 
 /// What goes between ranks takes the links between their devices: sets the transfers and the
-/// all-reduces of `times`, one entry a stage of one copy of the model. Throws Error when the graph
-/// has more ranks than the cluster has places.
+/// all-reduces of `times`, whose stages sit where those of the graph do: those of all copies of the
+/// model, or of the first. Throws Error when the graph has more ranks than the cluster has places.
 void set_transfers(const ClusterWorkload& workload, const PieceCosts& piece,
                    std::span<const models::StageRange> ranges, const TaskGraph& graph,
                    sim::StageTimes& times);
+
+/// Tapes of a piece of `size` samples on each stage.
+std::vector<std::int64_t> cluster_tapes(const ClusterWorkload& workload, int size,
+                                        std::span<const models::StageRange> ranges);
 
 /// The same transfers as flows that share links; null where nobody asked for that.
 std::shared_ptr<const sim::Traffic> cluster_traffic(const ClusterWorkload& workload,

@@ -32,12 +32,13 @@ std::vector<int> device_numbers(const Arguments& arguments, const std::string& t
   }
 }
 
-/// Throws Error where ranks would share a device that nobody said they may share.
-void require_room(const std::vector<int>& numbers, const std::vector<std::string>& names,
-                  int ranks) {
+/// Throws Error unless every rank has a device, of its own where nobody said they may share one.
+void require_room(const std::vector<int>& numbers, const std::vector<std::string>& names, int ranks,
+                  bool share) {
   require(numbers.size() == 1 || static_cast<int>(numbers.size()) == ranks,
           "--device names {} devices for {} ranks; name one for all, or one for each",
           numbers.size(), ranks);
+  if (share) return;
   for (const int number : numbers) {
     std::vector<int> on_it;
     for (int r = 0; r < ranks; ++r) {
@@ -108,7 +109,7 @@ std::optional<AskedDevice> asked_device(const Arguments& arguments, int ranks) {
     names +=
         fmt::format("{}{}", names.empty() ? "" : ", ", devices[static_cast<std::size_t>(number)]);
   }
-  if (!share) require_room(numbers, devices, ranks);
+  require_room(numbers, devices, ranks, share);
   require(!asked.settings.nccl || std::set(numbers.begin(), numbers.end()).size() > 1,
           "{} nccl: all ranks are on device {}, and NCCL moves tensors between devices; leave it "
           "out or name more than one",

@@ -104,7 +104,11 @@ double sum(const std::vector<double>& values, const models::StageRange& range) {
   return total;
 }
 
-nanoseconds whole(double ns) { return nanoseconds{std::llround(ns)}; }
+nanoseconds whole(double ns) {
+  constexpr double most_ns = 4e18;
+  require(ns < most_ns, "a task would last longer than 126 years; check the costs of the layers");
+  return nanoseconds{std::llround(ns)};
+}
 std::int64_t bytes(double value) { return std::llround(value); }
 
 }  // namespace

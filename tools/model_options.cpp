@@ -62,15 +62,19 @@ std::vector<models::StageRange> asked_partition(const Arguments& arguments,
   if (arguments.text("partition", "auto") != "auto") {
     return asked_partition(arguments, layer_costs, stages);
   }
-  const auto sum = [](std::span<const double> costs, int first, int last) {
-    const auto part =
-        costs.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first + 1));
-    return std::accumulate(part.begin(), part.end(), 0.0);
+  const auto sums_before = [](std::span<const double> costs) {
+    std::vector<double> before(costs.size() + 1, 0.0);
+    std::partial_sum(costs.begin(), costs.end(), before.begin() + 1);
+    return before;
   };
+  const auto costs_before = sums_before(layer_costs),
+             recompute_before = sums_before(recompute_costs);
   return models::best_partition(
       static_cast<int>(layer_costs.size()), stages, [&](int first, int last, int stage) {
+        const auto from = static_cast<std::size_t>(first), to = static_cast<std::size_t>(last) + 1;
         const bool pays = pays_recompute[static_cast<std::size_t>(stage)];
-        return sum(layer_costs, first, last) + (pays ? sum(recompute_costs, first, last) : 0);
+        return costs_before[to] - costs_before[from] +
+               (pays ? recompute_before[to] - recompute_before[from] : 0);
       });
 }
 

@@ -95,13 +95,19 @@ double busy_ranks(const ScheduleSpec& spec, const Workload& workload, const Task
   return alone.makespan.count() == 0 ? 1 : std::max(1.0, busy / to_ms(alone.makespan));
 }
 
-/// BP's time for a batch on the same hardware, one rank working at a time.
-nanoseconds time_of_bp(const Workload& workload, const sim::BatchWork& own) {
+/// BP's time for a batch on the same hardware, one rank working at a time: every stage where the
+/// first copy of it in `tasks` is.
+nanoseconds time_of_bp(const Workload& workload, const sim::BatchWork& own,
+                       const TaskGraph& tasks) {
   if (!workload.layers) return own.bp;
   const ScheduleSpec bp = ScheduleSpec::parse("bp");
   const TaskGraph graph = bp.make({.stages = workload.shape.stages}).build();
+  std::vector<double> slow;  // by stage, each of which is a rank of `graph`
+  for (const Stage k : up_to<Stage>(workload.shape.stages)) {
+    slow.push_back(workload.slow[static_cast<std::size_t>(tasks.rank_of(k).value)]);
+  }
   const sim::BatchWork work =
-      sim::batch_work(graph, workload.costs_for(bp, graph, 1).times, workload.slow);
+      sim::batch_work(graph, workload.costs_for(bp, graph, 1, tasks).times, slow);
   return work.compute + work.transfers;
 }
 
@@ -177,7 +183,7 @@ Simulation simulate(const ScheduleSpec& spec, const Workload& workload) {
   result.memory = memory(result.graph, result.timeline, task_costs.sizes);
   result.steady = steady_state_of(spec, workload, costs, result);
   result.work = sim::batch_work(result.graph, costs.times(), workload.slow);
-  result.work.bp = time_of_bp(workload, result.work);
+  result.work.bp = time_of_bp(workload, result.work, tasks);
   if (workload.memory_limit) {
     result.excess = worst_excess(result.graph, result.memory, *workload.memory_limit);
   }

@@ -40,21 +40,20 @@ std::vector<double> slow_ranks(const Arguments& arguments, int ranks) {
 }
 
 /// Times are 64-bit nanoseconds: the longest possible run must fit them.
-void require_representable(const Workload& workload) {
+void require_representable(const sim::StageTimes& costs, const Shape& shape,
+                           const std::vector<double>& slow) {
   double slowest = 0;
-  for (const auto* times :
-       {&workload.times.forward, &workload.times.backward, &workload.times.recompute,
-        &workload.times.update, &workload.times.activation_transfer,
-        &workload.times.gradient_transfer}) {
+  for (const auto* times : {&costs.forward, &costs.backward, &costs.recompute, &costs.update,
+                            &costs.activation_transfer, &costs.gradient_transfer}) {
     for (const nanoseconds t : *times) slowest = std::max(slowest, static_cast<double>(t.count()));
   }
-  slowest *= std::max(1.0, *std::ranges::max_element(workload.slow));
-  const double tasks = 8.0 * workload.shape.stages * workload.shape.all_micro_batches();
+  slowest *= std::max(1.0, *std::ranges::max_element(slow));
+  const double tasks = 8.0 * shape.stages * shape.all_micro_batches();
   constexpr double most_ns = 9e18;
   require(slowest * tasks < most_ns,
           "a run of {} micro-batches with tasks of up to {} may last longer than 292 years, the "
           "most that times in nanoseconds hold; lower the costs or --batches",
-          workload.shape.all_micro_batches(),
+          shape.all_micro_batches(),
           sim::format_duration(nanoseconds{static_cast<std::int64_t>(slowest)}));
 }
 
@@ -112,7 +111,8 @@ double usual_overlap(const LayerWorkload& layers, const TaskGraph& graph) {
   return layers.profile && layers.profile->of_cpu() ? overlap_here(graph) : 0;
 }
 
-TaskCosts costs_of_layers(const LayerWorkload& layers, const TaskGraph& graph, double busy) {
+TaskCosts costs_of_layers(const LayerWorkload& layers, const TaskGraph& graph, double busy,
+                          const TaskGraph& placed) {
   const int size = layers.batch_size / graph.shape().micro_batches;
   const PieceCosts piece = layers.piece(size, busy);
   const double overlap = layers.overlap ? *layers.overlap : usual_overlap(layers, graph);
@@ -122,12 +122,14 @@ TaskCosts costs_of_layers(const LayerWorkload& layers, const TaskGraph& graph, d
   // Partitions must not move between estimates of `busy`: they follow from one worker's costs.
   const PieceCosts alone = layers.piece(size, 1);
   costs.partition = layers.partition(alone, overlap < 1 ? replays : hidden);
-  costs.times = stage_times_of(piece, costs.partition, replays, overlap);
+  const int copies = graph.shape().copies;
+  costs.times = stage_times_of(piece, costs.partition, replays, overlap).for_copies(copies);
   costs.sizes = memory_sizes_of(piece, costs.partition);
   if (layers.cluster) {
-    set_transfers(*layers.cluster, piece, costs.partition, graph, costs.times);
-    costs.placement = placement_of(layers.cluster->cluster, graph);
-    costs.traffic = cluster_traffic(*layers.cluster, piece, costs.partition, graph);
+    costs.sizes.activation = cluster_tapes(*layers.cluster, size, costs.partition);
+    set_transfers(*layers.cluster, piece, costs.partition, placed, costs.times);
+    costs.placement = placement_of(layers.cluster->cluster, placed);
+    costs.traffic = cluster_traffic(*layers.cluster, piece, costs.partition, placed);
   }
   return costs;
 }
@@ -256,7 +258,7 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
   workload.seed = arguments.seed();
   require(workload.runs == 1 || workload.straggler.random(),
           "--runs {} without --straggler: runs differ only where costs are random", workload.runs);
-  require_representable(workload);
+  if (!workload.layers) require_representable(workload.times, workload.shape, workload.slow);
   return workload;
 }
 
@@ -313,19 +315,21 @@ std::vector<ScheduleSpec> asked_schedules(const Arguments& arguments, int most) 
   return specs;
 }
 
-TaskCosts Workload::costs_for(const ScheduleSpec& spec, const TaskGraph& graph, double busy) const {
+TaskCosts Workload::costs_for(const ScheduleSpec& spec, const TaskGraph& graph, double busy,
+                              const TaskGraph& placed) const {
+  const int copies = graph.shape().copies;
   TaskCosts costs;
   if (layers) {
-    costs = costs_of_layers(*layers, graph, busy);
+    costs = costs_of_layers(*layers, graph, busy, placed);
+    require_representable(costs.times, shape, slow);
   } else if (spec.pipeline().uses_micro_batches) {
-    costs = {.times = times, .sizes = sizes, .partition = {}};
+    costs = {.times = times.for_copies(copies), .sizes = sizes, .partition = {}};
   } else {
-    costs = {.times = times.in_one_piece(shape.micro_batches),
+    costs = {.times = times.in_one_piece(shape.micro_batches).for_copies(copies),
              .sizes = sizes.in_one_piece(shape.micro_batches),
              .partition = {}};
   }
-  costs.times = costs.times.for_copies(graph.shape().copies);
-  costs.sizes = costs.sizes.for_copies(graph.shape().copies);
+  costs.sizes = costs.sizes.for_copies(copies);
   return costs;
 }
 

@@ -64,8 +64,13 @@ struct Workload {
   int runs = 1;
 
   /// Costs of a schedule's tasks: M times as much where it runs a batch in one piece, or
-  /// measured ones with about `busy` workers at once. `graph` without transfers.
-  TaskCosts costs_for(const ScheduleSpec& spec, const TaskGraph& graph, double busy) const;
+  /// measured ones with about `busy` workers at once. `graph` without transfers; its stages sit
+  /// where those of `placed` do, which has as many a copy.
+  TaskCosts costs_for(const ScheduleSpec& spec, const TaskGraph& graph, double busy) const {
+    return costs_for(spec, graph, busy, graph);
+  }
+  TaskCosts costs_for(const ScheduleSpec& spec, const TaskGraph& graph, double busy,
+                      const TaskGraph& placed) const;
 };
 
 /// --stages where neither it nor --ranks is given.

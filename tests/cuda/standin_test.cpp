@@ -183,6 +183,18 @@ TEST(StandIn, ReplicasTrainAsOnTheCpu) {
   }
 }
 
+TEST(StandIn, ReplicasOfAStageWithoutParametersHaveNothingToSum) {
+  const std::string what =
+      "--schedule fr --replicas 2 --stages 3 --partition 1/1/3 --steps 6 --model mlp --data digits "
+      "--batch-size 16 --lr 0.05";
+  const std::string expected = trained("", what);
+  for (const std::string& flags : {on_one, apart(6), apart(6) + " --transport nccl"}) {
+    SCOPED_TRACE(flags);
+    EXPECT_LT(difference(trained("devices=6", fmt::format("{} {}", what, flags)), expected),
+              tolerance);
+  }
+}
+
 TEST(StandIn, TrainsInShortFormats) {
   const std::string what =
       fmt::format("--schedule 1f1b --stages 2 --microbatches 2 --steps 10 {} {}", lenet, on_one);

@@ -113,7 +113,10 @@ TEST(Hardware, NamesThePlaceOfEveryFault) {
       {"/node/links/2/duplex", "both", "c.json, node.links[2].duplex: 'both' must be full or half"},
       {"/node/links/1/bandwidth", "16", "c.json, node.links[1].bandwidth"},
       {"/node/links/1/bandwidth", "0GB/s", "greater than 0"},
+      {"/node/links/1/bandwidth", "1e-300B/s", "'1e-300B/s' is less than a byte a second"},
       {"/node/links/1/latency", "-1us", "c.json, node.links[1].latency"},
+      {"/node/links/1/latency", "1001s", "'1001s' is more than 1000 s"},
+      {"/node/links/1/to", "a\nb", "c.json, node.links[1].to: \"a\\nb\" holds control characters"},
       {"/node/switches/1", "root", "c.json, node.switches[1]: there are two switches 'root'"},
       {"/node/switches/1", "device7", "'device7' means devices"},
       {"/node/links", json::array(), "c.json, node.links: must be a list that is not empty"},
@@ -134,11 +137,24 @@ TEST(Hardware, NamesThePlaceOfEveryFault) {
   }
 }
 
+TEST(Hardware, RefusesMoreLinksThanItCanHold) {
+  json file = two_nodes;
+  file["node"]["devices"]["count"] = 1 << 15;
+  file["node"]["links"][0]["to"] = "device";
+  EXPECT_THAT(error_of([&] { parsed(file); }),
+              HasSubstr("c.json, node.links[0]: more than 1048576 links; use a switch"));
+}
+
 TEST(Hardware, RefusesWhatIsNoJson) {
   EXPECT_THAT(error_of([] { parse_cluster("{\n\"name\": \"x\",\n,}", "c.json"); }),
               HasSubstr("c.json, line 3: this is not JSON"));
   EXPECT_THAT(error_of([] { parse_cluster("{\"name\": \"x\", \"name\": \"y\"}", "c.json"); }),
               HasSubstr("key 'name' is given twice"));
+  EXPECT_THAT(error_of([] { parse_cluster("{\"nodes\": 1e309}", "c.json"); }),
+              HasSubstr("c.json: a number in it is too large"));
+  const std::string deep = fmt::format("{{\"name\": {:[>{}}{:]>{}}}}", "", 1 << 18, "", 1 << 18);
+  EXPECT_THAT(error_of([&] { parse_cluster(deep, "c.json"); }),
+              HasSubstr("c.json: it is nested more than 20 deep"));
   EXPECT_THAT(error_of([] { read_cluster("8xA10"); }), HasSubstr("Did you mean '8xA100'"));
   EXPECT_THAT(error_of([] { read_cluster("none.json"); }), HasSubstr("none.json"));
 }

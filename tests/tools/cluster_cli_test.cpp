@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+#include <sstream>
+#include <vector>
+
 #include "tests/tools/program.h"
 
 namespace unlatch::test {
@@ -100,6 +104,118 @@ TEST(ClusterCli, SumsReplicasUpOverTheirLinks) {
   const json two = json::parse(folder.run(pipeline + " --replicas 2 --batches 8").out);
   EXPECT_LT(two["makespan_ms"], one["makespan_ms"]);
   EXPECT_GT(two["makespan_ms"], one["makespan_ms"].get<double>() / 2);
+}
+
+/// Length of a task in the file of --tasks.
+double length_ms(const Folder& folder, const std::string& file, const std::string& task) {
+  std::istringstream lines(folder.read(file));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(task + ",")) continue;
+    std::vector<std::string> fields;
+    std::istringstream entries(line);
+    for (std::string entry; std::getline(entries, entry, ',');) fields.push_back(entry);
+    return std::stod(fields.at(8)) - std::stod(fields.at(7));
+  }
+  ADD_FAILURE() << "no task " << task;
+  return -1;
+}
+
+json link(const char* from, const char* to, const char* bandwidth) {
+  return {{"from", from}, {"to", to}, {"bandwidth", bandwidth}, {"latency", "3us"}};
+}
+
+TEST(ClusterCli, RunsEveryScheduleOfTheCatalogueOnItsRanks) {
+  const Folder folder;
+  const json catalogue = folder.json("schedules");
+  ASSERT_GT(catalogue["schedules"].size(), 20U);
+  for (const json& method : catalogue["schedules"]) {
+    const auto name = method["name"].get<std::string>();
+    for (const char* contention : {"none", "fair"}) {
+      SCOPED_TRACE(fmt::format("{}, {}", name, contention));
+      const json run = folder.json(fmt::format(
+          "simulate --schedule {} --ranks 4 --microbatches 8 --batches 3 --cluster 4xP40 --model "
+          "resnet20 --batch-size 64 --slow 3:2 --contention {}",
+          name, contention));
+      EXPECT_EQ(run["placement"]["devices"], json({0, 1, 2, 3}));
+      EXPECT_GT(run["steady_state"]["speedup_over_bp"], 0.9);
+    }
+  }
+}
+
+// It has 6005 layers: what a partition costs may not grow with their third power.
+TEST(ClusterCli, CutsTheDeepestResNet) {
+  const Folder folder;
+  const json run = folder.json(
+      "simulate --schedule 1f1b --stages 4 --microbatches 4 --cluster 4xP40 --model resnet6002 "
+      "--batch-size 4");
+  const std::vector<int> layers = run["partition"];
+  EXPECT_EQ(layers.size(), 4U);
+  EXPECT_EQ(std::accumulate(layers.begin(), layers.end(), 0), 6005);
+}
+
+// BP sits on the same ranks, of two stages each, and is as slow as they are.
+TEST(ClusterCli, ComparesWithBpOnTheSameRanks) {
+  const Folder folder;
+  const auto speedup = [&](const std::string& slow) {
+    const json run = folder.json(
+        "simulate --schedule interleaved-1f1b --ranks 2 --microbatches 2 --cluster 4xP40 --model "
+        "resnet20 --batch-size 4096 " +
+        slow);
+    return run["steady_state"]["speedup_over_bp"].get<double>();
+  };
+  EXPECT_NEAR(speedup("--slow 0:100 --slow 1:100"), speedup(""), 0.1);
+}
+
+TEST(ClusterCli, SendsEachReplicasMessagesOverItsOwnLinks) {
+  const Folder folder;
+  json file = two_devices();
+  file["node"] = {{"devices", {{"type", "X"}, {"count", 4}}},
+                  {"links",
+                   {link("device0", "device1", "1GB/s"), link("device1", "device2", "1GB/s"),
+                    link("device2", "device3", "1MB/s")}}};
+  folder.write("pair.json", file.dump());
+  for (const char* contention : {"none", "fair"}) {
+    SCOPED_TRACE(contention);
+    folder.json(on_pair + fmt::format("--schedule ssgd --replicas 2 --stages 2 --partition 2/1 "
+                                      "--batches 1 --tasks t.csv --contention {}",
+                                      contention));
+    const double bytes = batch / 2 * 64 * 4;
+    EXPECT_NEAR(length_ms(folder, "t.csv", "0SEND_F0"), 0.003 + bytes / 1e6, 1e-6);
+    EXPECT_NEAR(length_ms(folder, "t.csv", "3SEND_B1"), 0.003 + bytes / 1e3, 1e-6);
+  }
+}
+
+// A ring of three on a line goes back over both of its cables.
+TEST(ClusterCli, ClosesTheRingOfAnAllReduce) {
+  const Folder folder;
+  json file = two_devices();
+  file["node"] = {
+      {"devices", {{"type", "X"}, {"count", 3}}},
+      {"links", {link("device0", "device1", "1GB/s"), link("device1", "device2", "1GB/s")}}};
+  folder.write("pair.json", file.dump());
+  folder.json(
+      "simulate --cluster pair.json --model mlp:hidden=64 --data digits --batch-size 15 --schedule "
+      "ssgd --replicas 3 --stages 1 --batches 1 --tasks t.csv");
+  const double bytes = 4 * (64 * 64 + 64 + 64 * 10 + 10);
+  EXPECT_NEAR(length_ms(folder, "t.csv", "0AR0"), 4 * (0.006 + bytes / 3 / 1e6), 1e-6);
+}
+
+TEST(ClusterCli, PredictsTheMemoryThatTrainPredicts) {
+  const Folder folder;
+  for (const char* schedule : {"1f1b", "zb-h1", "dsp"}) {
+    SCOPED_TRACE(schedule);
+    const std::string run = fmt::format(
+        "--schedule {} --stages 3 --microbatches 2 --batch-size 8 --model resnet8:width=4 --data "
+        "synthetic:3x32x32,samples=100 --partition uniform --optimizer momentum",
+        schedule);
+    const json simulated = folder.json("simulate --cluster 4xP40 --batches 6 " + run);
+    const json trained = folder.json("train --steps 6 " + run);
+    for (int r = 0; r < 3; ++r) {
+      EXPECT_EQ(simulated["ranks_detail"][r]["peak_memory_bytes"],
+                trained["measured"]["memory_detail"][r]["predicted_peak_bytes"])
+          << "rank " << r;
+    }
+  }
 }
 
 // O16: the same stages on different nodes. Borders within a node are so fast that only crossings

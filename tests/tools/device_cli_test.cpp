@@ -177,6 +177,11 @@ TEST(DeviceCli, RanksShareADeviceOnlyWhereTheyMay) {
   const Outcome few = train("--device cuda:1,0");
   expect_refused(few);
   EXPECT_THAT(few.err, HasSubstr("--device names 2 devices for 4 ranks"));
+  for (const char* devices : {"cuda:1,0", "cuda:1,0,1,0,1"}) {
+    const Outcome shared = train(fmt::format("--device {} --share-device yes", devices));
+    expect_refused(shared);
+    EXPECT_THAT(shared.err, HasSubstr("devices for 4 ranks; name one for all, or one for each"));
+  }
   const Outcome beyond = train("--device cuda:0,1,2,3");
   expect_refused(beyond);
   EXPECT_THAT(beyond.err, HasSubstr("there is no device 2; CUDA counts 2 devices, from 0"));
