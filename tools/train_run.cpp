@@ -12,6 +12,7 @@
 #include "exec/dnn_heads.h"
 #include "exec/dnn_stage.h"
 #include "exec/executor.h"
+#include "exec/head_networks.h"
 #include "exec/stage_runner.h"
 #include "exec/stream_backend.h"
 #include "schedules/error.h"
