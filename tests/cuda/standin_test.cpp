@@ -77,8 +77,10 @@ int count_before(const std::string& text, const std::string& name) {
 }
 
 constexpr double tolerance = 1e-5;  // sums in another order
-const std::vector<std::string> schedules = {"bp",  "gpipe", "1f1b",  "ddg",      "fr",
-                                            "fdg", "dsp",   "zb-h1", "pipedream"};
+const std::vector<std::string> schedules = {"bp",        "gpipe", "1f1b", "ddg",
+                                            "fr",        "fdg",   "dsp",  "zb-h1",
+                                            "pipedream", "dgl",   "dni",  "dni:conditional=yes",
+                                            "dfa"};
 
 TEST(StandIn, TrainsByEveryScheduleOnOneDeviceAndOnMany) {
   for (const std::string& schedule : schedules) {
