@@ -128,6 +128,16 @@ TEST(StandIn, LaunchesGraphsAndSendsByNcclWithTheSameBits) {
   }
 }
 
+/// The error of the last stage goes to stages that are no neighbours of it.
+TEST(StandIn, SendsTheErrorOfTheLastStageToAllOthersWithTheSameBits) {
+  const std::string what = fmt::format("--schedule dfa --stages 4 --steps 20 {}", lenet);
+  const std::string expected = trained("seed=1", fmt::format("{} {}", what, on_one));
+  for (const char* flags : {"", "--transport nccl", "--transport nccl --cuda-graph yes"}) {
+    EXPECT_EQ(trained("devices=4,seed=2", fmt::format("{} {} {}", what, apart(4), flags)), expected)
+        << flags;
+  }
+}
+
 TEST(StandIn, ReplicasTrainAsOnTheCpu) {
   struct Case {
     const char* what;
@@ -136,7 +146,8 @@ TEST(StandIn, ReplicasTrainAsOnTheCpu) {
   for (const auto& [schedule, ranks] :
        {Case{"--schedule ssgd:inside=1f1b --replicas 2 --stages 2 --microbatches 2", 4},
         Case{"--schedule ssgd --replicas 4 --stages 1", 4},
-        Case{"--schedule local-sgd:steps=3 --replicas 2 --stages 1", 2}}) {
+        Case{"--schedule local-sgd:steps=3 --replicas 2 --stages 1", 2},
+        Case{"--schedule dfa --replicas 2 --stages 2", 4}}) {
     SCOPED_TRACE(schedule);
     const std::string what = fmt::format("{} --steps 12 {}", schedule, lenet);
     const std::string expected = trained("", what);
