@@ -112,4 +112,49 @@ UNLATCH_HOST_DEVICE RowLoss row_loss(const T* row, int classes, std::int32_t lab
   return {std::log(sum) + largest - logit(label), best == label ? 1 : 0, 1};
 }
 
+/// The constants of a synthesiser: a row of numbers, one for all samples or one a class.
+struct ConstantRows {
+  const std::int32_t* labels;  ///< by sample; null: one row for all
+  std::int64_t classes;
+  std::int64_t samples;
+  std::int64_t row;  ///< numbers of one sample
+};
+
+/// First constant of a sample. A label that is no class takes the first row: the loss of the last
+/// stage refuses it.
+UNLATCH_HOST_DEVICE inline std::int64_t first_constant(const ConstantRows& rows,
+                                                       std::int64_t sample) {
+  const std::int64_t label = rows.labels == nullptr ? 0 : rows.labels[sample];
+  return label < 0 || label >= rows.classes ? 0 : label * rows.row;
+}
+
+/// The constant of an element of [samples, row].
+UNLATCH_HOST_DEVICE inline std::size_t constant_of(const ConstantRows& rows, std::size_t element) {
+  const auto at = static_cast<std::int64_t>(element);
+  return static_cast<std::size_t>(first_constant(rows, at / rows.row) + at % rows.row);
+}
+
+/// Steps the constants of one column down the slopes of all samples, in their order.
+template <class T>
+UNLATCH_HOST_DEVICE void step_constants(const ConstantRows& rows, const T* slope,
+                                        std::size_t column, double rate, float* constants) {
+  const auto at = static_cast<std::int64_t>(column);
+  for (std::int64_t n = 0; n < rows.samples; ++n) {
+    const double of_one = static_cast<float>(slope[n * rows.row + at]);
+    constants[first_constant(rows, n) + at] -= static_cast<float>(rate * of_one);
+  }
+}
+
+/// One of `parts` shares of the sum of the squares, whose elements go to the shares in turn.
+template <class T>
+UNLATCH_HOST_DEVICE double square_sum(const T* values, std::size_t n, int part, int parts) {
+  double sum = 0;
+  for (std::size_t i = static_cast<std::size_t>(part); i < n;
+       i += static_cast<std::size_t>(parts)) {
+    const double value = static_cast<float>(values[i]);
+    sum += value * value;
+  }
+  return sum;
+}
+
 }  // namespace unlatch::exec::cuda

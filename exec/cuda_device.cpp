@@ -75,16 +75,20 @@ void Device::finish() {
   streams_.finish();
 }
 
-/// Between neighbouring stages, and among the copies of a stage where each has its own device.
+/// Between neighbouring stages, from the last one to all others where they wait for its error, and
+/// among the copies of a stage where each has its own device.
 NcclRoutes Device::routes() const {
   NcclRoutes routes;
   const Shape& shape = graph_.shape();
   const auto device_of_stage = [&](Stage k) { return device_of(graph_.rank_of(k)); };
+  const bool has_feedback = graph_.learning().local_gradients.source == GradientSource::feedback;
   for (const Stage k : up_to<Stage>(shape.stages)) {
     if (shape.is_last(k)) continue;
     const int here = device_of_stage(k);
     const int next = device_of_stage(Stage{k.value + 1});
     if (here != next) routes.pairs.insert({{here, next}, {next, here}});
+    const int last = device_of_stage(shape.last_of(k));
+    if (has_feedback && here != last) routes.pairs.insert({last, here});
   }
   for (const Stage k : up_to<Stage>(shape.stages_a_copy())) {
     std::vector<int> devices;

@@ -1,7 +1,9 @@
 // The entry of the CUDA library, and a run put together.
 #include <algorithm>
+#include <iterator>
 
 #include "exec/cuda_feed.h"
+#include "exec/cuda_heads.h"
 #include "exec/cuda_stage.h"
 #include "exec/device_library.h"
 #include "schedules/error.h"
@@ -31,10 +33,6 @@ std::string decimal_version(std::size_t number) {
 
 void require_device_form(const TaskGraph& graph) {
   const Learning& learning = graph.learning();
-  require(learning.local_gradients.source == GradientSource::next_stage,
-          "{}: local gradients (dgl, dni, dfa) are not available on CUDA in this version; use "
-          "--device cpu",
-          graph.schedule());
   const bool plain = !learning.agreement.has_server() && learning.agreement.compression.ratio >= 1;
   require(graph.shape().copies == 1 || plain,
           "{}: servers and compressed gradients are not available on CUDA in this version; use "
@@ -59,10 +57,12 @@ class CudaRun : public DeviceRun {
       for (std::size_t k = 0; k < ranges.size(); ++k) {
         ranks.push_back(graph.rank_of(Stage{static_cast<int>(stages_.size() + k)}));
       }
-      for (auto& stage :
-           make_cuda_stages(model, ranges, run, settings.loss_scale, device_, ranks, slots_)) {
-        stages_.push_back(std::move(stage));
-      }
+      auto stages =
+          make_cuda_stages(model, ranges, run, settings.loss_scale, device_, ranks, slots_);
+      auto heads = make_cuda_heads(graph.learning().local_gradients, stages, run,
+                                   settings.loss_scale, ranks, slots_);
+      std::ranges::move(stages, std::back_inserter(stages_));
+      std::ranges::move(heads, std::back_inserter(heads_));
     }
   }
 
@@ -74,6 +74,11 @@ class CudaRun : public DeviceRun {
     std::vector<StageModule*> modules;
     for (const auto& stage : stages_) modules.push_back(stage.get());
     return modules;
+  }
+  std::vector<LocalHead*> heads() override {
+    std::vector<LocalHead*> heads;
+    for (const CudaHead& of_stage : heads_) heads.push_back(of_stage.head.get());
+    return heads;
   }
   Feed& feed() override { return feed_; }
   StreamMemory::Use memory_of(Rank rank) const override { return device_.memory_of(rank); }
@@ -95,13 +100,17 @@ class CudaRun : public DeviceRun {
                       "on the streams one by one",
                       captured, launched, put));
     }
-    for (std::size_t k = 0; k < stages_.size(); ++k) {
-      const int left_out = stages_[k]->updates_left_out();
-      if (left_out == 0) continue;
+    const auto say_left_out = [&](const char* of, std::size_t k, int left_out) {
+      if (left_out == 0) return;
       remarks.push_back(
-          fmt::format("stage {}: {} update{} left out, the scaled gradient was not "
+          fmt::format("{}stage {}: {} update{} left out, the scaled gradient was not "
                       "finite; lower --loss-scale",
-                      k, left_out, left_out == 1 ? "" : "s"));
+                      of, k, left_out, left_out == 1 ? "" : "s"));
+    };
+    for (std::size_t k = 0; k < stages_.size(); ++k) {
+      say_left_out("", k, stages_[k]->updates_left_out());
+      if (k >= heads_.size() || heads_[k].head == nullptr) continue;
+      say_left_out("local head of ", k, heads_[k].steps_left_out());
     }
     return remarks;
   }
@@ -114,12 +123,21 @@ class CudaRun : public DeviceRun {
     std::size_t copies = 0;
     const int first = graph.size() / 4;
     for (int i = first; i < std::min(first + tasks_that_repeat(graph), graph.size()); ++i) {
-      const Task& task = graph.task(TaskId{i});
-      if (task.op != unlatch::Op::forward) continue;
-      copies += graph.shape().is_first(task.stage) ? 1 : 0;
-      copies += graph.shape().is_last(task.stage) ? 1 : 0;
+      copies += copies_of_data(graph, graph.task(TaskId{i}));
     }
     return 2 * std::max<std::size_t>(copies, 1);
+  }
+  /// Inputs and targets that the task takes from the feed.
+  static std::size_t copies_of_data(const TaskGraph& graph, const Task& task) {
+    const bool is_last = graph.shape().is_last(task.stage);
+    if (task.op == unlatch::Op::forward) {
+      return (graph.shape().is_first(task.stage) ? 1U : 0U) + (is_last ? 1U : 0U);
+    }
+    const bool uses_head = task.op == unlatch::Op::backward ||
+                           task.op == unlatch::Op::backward_input ||
+                           task.op == unlatch::Op::pop_backward;
+    const bool sees = graph.learning().local_gradients.see_targets();
+    return uses_head && sees && !is_last ? 1 : 0;
   }
 
   Device device_;
@@ -127,6 +145,7 @@ class CudaRun : public DeviceRun {
   CudaFeed feed_;
   std::size_t a_copy_;
   std::vector<std::unique_ptr<CudaStage>> stages_;
+  std::vector<CudaHead> heads_;  ///< empty where gradients come from the next stage
 };
 
 class CudaLibrary : public DeviceLibrary {

@@ -45,11 +45,13 @@ Tensor CudaStage::zero_gradient() const {
   return device().upload(rank_, std::vector<float>(initial_.size(), 0.0F));
 }
 
-int CudaStage::updates_left_out() const {
-  if (check_.empty()) return 0;
-  const std::vector<float> words = device().download(check_);
+int left_out_in(const Device& device, const Tensor& check) {
+  if (check.empty()) return 0;
+  const std::vector<float> words = device.download(check);
   return std::bit_cast<GradientCheck>(std::array{words[0], words[1]}).left_out;
 }
+
+int CudaStage::updates_left_out() const { return left_out_in(device(), check_); }
 
 std::vector<float> CudaStage::statistics() const { return device().download(statistics_); }
 

@@ -26,6 +26,10 @@ class LossSlots {
   RowLoss* slots_ = nullptr;
 };
 
+/// Steps left out because the gradient was not finite, by the words of a GradientCheck on the
+/// device; 0 without any. After the run.
+int left_out_in(const Device& device, const Tensor& check);
+
 /// Everything is enqueued on the lane of the task at hand; Workspaces are not used. Follows the
 /// contract and the arithmetic of DnnStageModule.
 class CudaStage : public StageModule {

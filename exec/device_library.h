@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exec/dnn_stage.h"
+#include "exec/local_head.h"
 #include "exec/precision.h"
 #include "exec/stream_memory.h"
 #include "exec/stream_order.h"
@@ -33,6 +34,8 @@ class DeviceRun {
   virtual StreamOrder& order() = 0;
   /// One a stage, copy after copy.
   virtual std::vector<StageModule*> modules() = 0;
+  /// One a stage, null for the last of a copy; empty where gradients come from the next stage.
+  virtual std::vector<LocalHead*> heads() = 0;
   virtual Feed& feed() = 0;
   /// Of the pool of a rank.
   virtual StreamMemory::Use memory_of(Rank rank) const = 0;

@@ -14,7 +14,7 @@ class LocalHead {
   virtual ~LocalHead() = default;
   /// Gradient of the stage's output, from that output; for feedback from the gradient of the last
   /// stage's. A head with a loss adds to the gradient of its own parameters; the loss counts
-  /// `scale` times.
+  /// `scale` times. The target is empty where LocalGradients::see_targets() says no.
   virtual Tensor gradient(const Tensor& from, const Tensor& target, double scale,
                           Workspace& workspace) = 0;
   /// A synthesiser steps towards the gradient that the next stage found for an earlier output.

@@ -29,14 +29,18 @@ double ScalarSynthesiser::predict(double h, double y) const {
   return conditional_ ? p_ * h + q_ + r_ * y : p_ * h + q_;
 }
 
+double ScalarSynthesiser::label_in(const Tensor& target) const {
+  return conditional_ ? *target.data<double>() : 0;
+}
+
 Tensor ScalarSynthesiser::gradient(const Tensor& output, const Tensor& target, double, Workspace&) {
-  return scalar(pool_, predict(*output.data<double>(), *target.data<double>()));
+  return scalar(pool_, predict(*output.data<double>(), label_in(target)));
 }
 
 void ScalarSynthesiser::learn(const Tensor& output, const Tensor& target, const Tensor& gradient,
                               Workspace&) {
   const double h = *output.data<double>();
-  const double y = *target.data<double>();
+  const double y = label_in(target);
   const double slope = 2 * (predict(h, y) - *gradient.data<double>());
   p_ -= rate_ * (slope * h);
   q_ -= rate_ * slope;

@@ -47,6 +47,7 @@ class ScalarSynthesiser : public LocalHead {
 
  private:
   double predict(double h, double y) const;
+  double label_in(const Tensor& target) const;
 
   bool conditional_;
   double rate_;

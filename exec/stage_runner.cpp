@@ -168,6 +168,11 @@ Tensor StageRunner::target_of(const Task& task) {
   return feed_.target(graph_.origin(task.stage, task.micro_batch));
 }
 
+/// Empty where heads do not look at it.
+Tensor StageRunner::target_of_head(const Task& task) {
+  return graph_.learning().local_gradients.see_targets() ? target_of(task) : Tensor{};
+}
+
 /// From the feed, or the output of the stage below; the last that takes an output removes it.
 Tensor StageRunner::take_input(const Task& task) {
   StageState& stage = state(task);
@@ -234,14 +239,15 @@ Tensor StageRunner::output_gradient(const Task& task, Workspace& workspace) {
   if (stage.head == nullptr) return stage.module->received(stage.errors.take(i));
   CountedTensors& kept = has_feedback() ? stage.errors : stage.outputs;
   const bool still_to_learn = source() == GradientSource::synthesiser;
-  const Tensor from = still_to_learn ? kept.at(i) : kept.take(i);
-  return stage.head->gradient(from, target_of(task), graph_.learning().loss_scale, workspace);
+  const Tensor from = stage.module->received(still_to_learn ? kept.at(i) : kept.take(i));
+  return stage.head->gradient(from, target_of_head(task), graph_.learning().loss_scale, workspace);
 }
 
 void StageRunner::learn(const Task& task, Workspace& workspace) {
   StageState& stage = state(task);
   const int i = task.micro_batch.value;
-  stage.head->learn(stage.outputs.take(i), target_of(task), stage.errors.take(i), workspace);
+  const Tensor gradient = stage.module->received(stage.errors.take(i));
+  stage.head->learn(stage.outputs.take(i), target_of_head(task), gradient, workspace);
 }
 
 void StageRunner::backward(const Task& task, Workspace& workspace) {

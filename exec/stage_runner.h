@@ -53,6 +53,7 @@ class StageRunner : public TaskRunner {
   /// The weights of the version that a task reads, from the stash if an update came between.
   const Tensor& read_weights(const Task& task) const;
   Tensor target_of(const Task& task);
+  Tensor target_of_head(const Task& task);
   Tensor take_input(const Task& task);
   void forward(const Task& task, Workspace& workspace);
   void recompute(const Task& task, Workspace& workspace);

@@ -9,7 +9,9 @@
 namespace unlatch {
 
 /// Runs each rank's program as far as it goes; a blocked rank waits on one unnumbered node and is
-/// woken when that gets its number. Linear in nodes and edges, without recursion.
+/// woken when that gets its number. Linear in nodes and edges, without recursion. Stages that wait
+/// for nothing from the next one go batch by batch: a device, whose tasks are put in this order,
+/// would else keep an output of every batch until the next stage's turn.
 bool Builder::number_nodes() {
   const int programs = static_cast<int>(first_node_.size());  // ranks, barriers, AR of each stage
   const Node nodes = static_cast<Node>(tasks_.size());
@@ -20,6 +22,11 @@ bool Builder::number_nodes() {
   std::vector<std::int32_t> waiter(nodes, -1);
   std::vector<int> ready;
   for (int p = programs - 1; p >= 0; --p) ready.push_back(p);
+  const bool by_batch = gradient_source() == GradientSource::local_head;
+  std::vector<int> begun(programs, 0);  // batches
+  const auto lags = [&](int batch) {
+    return std::ranges::any_of(ready, [&](int q) { return begun[q] < batch; });
+  };
   number_.assign(nodes, -1);
   order_.reserve(nodes);
   while (!ready.empty()) {
@@ -31,6 +38,12 @@ bool Builder::number_nodes() {
         next_waiter[p] = std::exchange(waiter[missing], p);
         break;
       }
+      const int batch = tasks_[node].micro_batch.value / shape_.micro_batches;
+      if (by_batch && batch == begun[p] && lags(batch)) {
+        ready.insert(ready.begin(), p);
+        break;
+      }
+      begun[p] = batch + 1;
       number_[node] = static_cast<std::int32_t>(order_.size());
       order_.push_back(node);
       for (int w = waiter[node]; w >= 0; w = next_waiter[w]) ready.push_back(w);

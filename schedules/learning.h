@@ -30,6 +30,8 @@ struct LocalGradients {
   bool come_from_other_stage() const {
     return source == GradientSource::next_stage || source == GradientSource::feedback;
   }
+  /// The heads look at the targets.
+  bool see_targets() const { return source == GradientSource::local_head || conditional; }
   friend bool operator==(const LocalGradients&, const LocalGradients&) = default;
 };
 

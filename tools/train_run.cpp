@@ -12,6 +12,7 @@
 #include "exec/dnn_heads.h"
 #include "exec/dnn_stage.h"
 #include "exec/executor.h"
+#include "exec/head_networks.h"
 #include "exec/stage_runner.h"
 #include "exec/stream_backend.h"
 #include "schedules/error.h"
@@ -288,7 +289,8 @@ Trained train_on_device(const TrainingPlan& plan, const TaskGraph& graph,
                         const exec::Observer& observer) {
   const auto device = exec::cuda_library().start(graph, plan.model, ranges, run_of(plan),
                                                  plan.device->settings, feed);
-  exec::StageRunner runner(graph, device->modules(), device->feed(), rate_of_batch(plan), observer);
+  exec::StageRunner runner(graph, device->modules(), device->feed(), rate_of_batch(plan), observer,
+                           device->heads());
   exec::StreamBackend backend(graph, device->order(), runner);
   Trained trained{.timeline = exec::run(graph, backend), .model = {}, .workers = 1, .memory = {}};
   trained.memory = memory_of(runner, graph.ranks());

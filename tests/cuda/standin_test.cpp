@@ -79,8 +79,10 @@ int count_before(const std::string& text, const std::string& name) {
 }
 
 constexpr double tolerance = 1e-5;  // sums in another order
-const std::vector<std::string> schedules = {"bp",  "gpipe", "1f1b",  "ddg",      "fr",
-                                            "fdg", "dsp",   "zb-h1", "pipedream"};
+const std::vector<std::string> schedules = {"bp",        "gpipe", "1f1b", "ddg",
+                                            "fr",        "fdg",   "dsp",  "zb-h1",
+                                            "pipedream", "dgl",   "dni",  "dni:conditional=yes",
+                                            "dfa"};
 
 TEST(StandIn, TrainsByEveryScheduleOnOneDeviceAndOnMany) {
   for (const std::string& schedule : schedules) {
@@ -156,6 +158,16 @@ TEST(StandIn, LaunchesGraphsAndSendsByNcclWithTheSameBits) {
   }
 }
 
+/// The error of the last stage goes to stages that are no neighbours of it.
+TEST(StandIn, SendsTheErrorOfTheLastStageToAllOthersWithTheSameBits) {
+  const std::string what = fmt::format("--schedule dfa --stages 4 --steps 20 {}", lenet);
+  const std::string expected = trained("seed=1", fmt::format("{} {}", what, on_one));
+  for (const char* flags : {"", "--transport nccl", "--transport nccl --cuda-graph yes"}) {
+    EXPECT_EQ(trained("devices=4,seed=2", fmt::format("{} {} {}", what, apart(4), flags)), expected)
+        << flags;
+  }
+}
+
 TEST(StandIn, ReplicasTrainAsOnTheCpu) {
   struct Case {
     const char* what;
@@ -164,7 +176,8 @@ TEST(StandIn, ReplicasTrainAsOnTheCpu) {
   for (const auto& [schedule, ranks] :
        {Case{"--schedule ssgd:inside=1f1b --replicas 2 --stages 2 --microbatches 2", 4},
         Case{"--schedule ssgd --replicas 4 --stages 1", 4},
-        Case{"--schedule local-sgd:steps=3 --replicas 2 --stages 1", 2}}) {
+        Case{"--schedule local-sgd:steps=3 --replicas 2 --stages 1", 2},
+        Case{"--schedule dfa --replicas 2 --stages 2", 4}}) {
     SCOPED_TRACE(schedule);
     const std::string what = fmt::format("{} --steps 12 {}", schedule, lenet);
     const std::string expected = trained("", what);

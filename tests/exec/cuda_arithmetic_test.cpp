@@ -115,6 +115,48 @@ TEST(CudaArithmetic, SumsAChannelInSharesThatMissNothing) {
   EXPECT_EQ(channel_of({2, 3, 4}, 12), 0U);
 }
 
+TEST(CudaArithmetic, FindsTheConstantsOfEverySample) {
+  const std::vector<std::int32_t> labels{2, 0, -1, 3};
+  const ConstantRows by_class{labels.data(), 3, 4, 5};
+  EXPECT_EQ(constant_of(by_class, 0), 10U);
+  EXPECT_EQ(constant_of(by_class, 4), 14U);
+  EXPECT_EQ(constant_of(by_class, 7), 2U);
+  EXPECT_EQ(constant_of(by_class, 12), 2U) << "a label that is no class";
+  EXPECT_EQ(constant_of(by_class, 19), 4U) << "a label that is no class";
+  const ConstantRows for_all{nullptr, 3, 4, 5};
+  for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(constant_of(for_all, i), i % 5);
+}
+
+TEST(CudaArithmetic, StepsEveryConstantDownTheSlopesOfItsSamples) {
+  const std::vector<std::int32_t> labels{1, 0, 1};
+  const std::vector<float> slope{1, 2, 30, 40, 500, 600};
+  const auto stepped = [&](const std::int32_t* by_label) {
+    std::vector<float> constants(4, 7.0F);
+    for (const std::size_t column : {0U, 1U}) {
+      step_constants({by_label, 2, 3, 2}, slope.data(), column, 0.5, constants.data());
+    }
+    return constants;
+  };
+  EXPECT_EQ(stepped(labels.data()), (std::vector<float>{-8, -13, -243.5F, -294}));
+  EXPECT_EQ(stepped(nullptr), (std::vector<float>{-258.5F, -314, 7, 7}));
+}
+
+TEST(CudaArithmetic, SumsSquaresInSharesThatMissNothing) {
+  std::vector<float> values(1000);
+  double expected = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(i % 17) - 8;  // whole: no order changes the sum
+    expected += values[i] * values[i];
+  }
+  for (const int parts : {1, 3, 256, 5000}) {
+    double sum = 0;
+    for (int part = 0; part < parts; ++part) {
+      sum += square_sum(values.data(), values.size(), part, parts);
+    }
+    EXPECT_EQ(sum, expected);
+  }
+}
+
 TEST(CudaArithmetic, KeepsANumberThatIsNone) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(std::isnan(relu(nan)));

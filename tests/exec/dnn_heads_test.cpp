@@ -7,6 +7,7 @@
 #include <cmath>
 #include <string>
 
+#include "exec/head_networks.h"
 #include "tests/exec/dnn_support.h"
 #include "tests/exec/reference_network.h"
 

@@ -10,6 +10,7 @@
 #include "exec/executor.h"
 #include "exec/numerics.h"
 #include "exec/scalar_chain.h"
+#include "exec/scalar_heads.h"
 #include "exec/stage_runner.h"
 #include "schedules/error.h"
 #include "tests/exec/stream_device.h"
@@ -28,6 +29,7 @@ using testing::IsEmpty;
 struct Outcome {
   std::vector<double> final;
   std::vector<double> losses;
+  std::vector<std::vector<double>> heads;
   std::vector<std::string> faults;
   std::vector<std::string> broken_edges;
   int waits = 0;
@@ -65,11 +67,16 @@ Outcome run_on_streams(const TaskGraph& graph, const ChainProblem& problem,
   ScalarFeed host_feed(problem.x, problem.y);
   DeviceFeed feed(device, host_feed);
   const auto note = [&](MicroBatch i, const Loss& loss) { outcome.losses[i.value] = loss.loss; };
-  StageRunner runner(graph, modules, feed, [](int) { return 0.1; }, {.loss = note, .update = {}});
+  const DeviceHeads heads(device, scalar_heads(graph, {}));
+  StageRunner runner(
+      graph, modules, feed, [](int) { return 0.1; }, {.loss = note, .update = {}}, heads.lent);
   StreamBackend backend(graph, device.order, runner);
   run(graph, backend);
   for (const Stage k : up_to<Stage>(graph.shape().stages_a_copy())) {
     outcome.final.push_back(*runner.weights(k).data<double>());
+  }
+  for (const auto& head : heads.host) {
+    if (head != nullptr) outcome.heads.push_back(head->parameters());
   }
   outcome.faults = device.streams.faults();
   outcome.broken_edges = device.streams.broken_edges(graph);
@@ -98,6 +105,7 @@ TEST(StreamBackend, OrdersEveryAccessAndComputesTheSameNumbers) {
       const Outcome found = run_on_streams(graph, problem, {.window = window});
       ASSERT_EQ(found.final, expected.final);
       ASSERT_EQ(found.losses, expected.losses);
+      ASSERT_EQ(found.heads, expected.heads);
       ASSERT_THAT(found.faults, IsEmpty());
       ASSERT_THAT(found.broken_edges, IsEmpty());
     }
@@ -112,6 +120,7 @@ TEST(StreamBackend, CopiesWhatGoesFromDeviceToDevice) {
     for (const int devices : {2, graph.shape().ranks()}) {
       const Outcome found = run_on_streams(graph, problem, {.window = 16, .devices = devices});
       ASSERT_EQ(found.final, expected.final);
+      ASSERT_EQ(found.heads, expected.heads);
       ASSERT_THAT(found.faults, IsEmpty());
       ASSERT_THAT(found.broken_edges, IsEmpty());
     }
@@ -146,7 +155,8 @@ TEST(StreamBackend, OrdersEveryAccessWhenMemoryIsShort) {
 
 /// The checks above can fail: each single wait that is left out breaks an edge or an access.
 TEST(StreamBackend, MissesAnyWaitThatIsForgotten) {
-  for (const char* schedule : {"bp", "1f1b", "fdg", "dsp", "ddg:form=mailbox", "zb-h1"}) {
+  for (const char* schedule :
+       {"bp", "1f1b", "fdg", "dsp", "ddg:form=mailbox", "zb-h1", "dgl", "dni:delta=2", "dfa"}) {
     const TaskGraph graph =
         ScheduleSpec::parse(schedule).make({.stages = 3, .micro_batches = 4, .batches = 3}).build();
     const ChainProblem problem = problem_of(graph);

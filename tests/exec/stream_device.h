@@ -10,7 +10,9 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
+#include "exec/local_head.h"
 #include "exec/stage_module.h"
 #include "exec/stream_memory.h"
 #include "exec/task_runner.h"
@@ -186,6 +188,63 @@ class DeviceStage : public StageModule {
   Device& device_;
   Stage stage_;
   StageModule& host_;
+};
+
+/// A head of the scalar chain whose parameters, and sums of their gradients, lie in stream memory
+/// as far as accesses tell.
+class DeviceHead : public LocalHead {
+ public:
+  DeviceHead(Device& device, Stage stage, LocalHead& host)
+      : device_(device),
+        stage_(stage),
+        host_(host),
+        parameters_(device.memory.take(device.graph.rank_of(stage),
+                                       host.bytes().weights + host.bytes().gradient)) {}
+
+  Tensor gradient(const Tensor& from, const Tensor& target, double scale,
+                  Workspace& workspace) override {
+    device_.touch(from, false);
+    if (!target.empty()) device_.touch(target, false);
+    device_.touch(parameters_, host_.bytes().gradient > 0);
+    return device_.taken(stage_, host_.gradient(from, target, scale, workspace));
+  }
+  void learn(const Tensor& output, const Tensor& target, const Tensor& gradient,
+             Workspace& workspace) override {
+    device_.touch(output, false);
+    if (!target.empty()) device_.touch(target, false);
+    device_.touch(gradient, false);
+    device_.touch(parameters_, true);
+    host_.learn(output, target, gradient, workspace);
+  }
+  void update(double rate) override {
+    device_.touch(parameters_, true);
+    host_.update(rate);
+  }
+  std::vector<double> parameters() const override { return host_.parameters(); }
+  Bytes bytes() const override { return host_.bytes(); }
+
+ private:
+  Device& device_;
+  Stage stage_;
+  LocalHead& host_;
+  Tensor parameters_;
+};
+
+/// Of all stages, with those of the host that they belong to; null where there is none.
+struct DeviceHeads {
+  DeviceHeads(Device& device, std::vector<std::unique_ptr<LocalHead>> of_host)
+      : host(std::move(of_host)) {
+    for (std::size_t k = 0; k < host.size(); ++k) {
+      owned.push_back(host[k] == nullptr ? nullptr
+                                         : std::make_unique<DeviceHead>(
+                                               device, Stage{static_cast<int>(k)}, *host[k]));
+      lent.push_back(owned.back().get());
+    }
+  }
+
+  std::vector<std::unique_ptr<LocalHead>> host;
+  std::vector<std::unique_ptr<LocalHead>> owned;
+  std::vector<LocalHead*> lent;
 };
 
 class DeviceFeed : public Feed {

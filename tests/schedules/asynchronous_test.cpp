@@ -165,6 +165,19 @@ TEST(Dgl, SkipsSomeOutputsAndTakesOthersAgainWhereStagesTakeTurns) {
   EXPECT_THROW(graph_of("dgl:buffer=3", {.stages = 3}), Error);
 }
 
+/// No stage of DGL waits for the next one, but the graph lists its batches side by side.
+TEST(Dgl, ListsTheTasksOfAllStagesBatchByBatch) {
+  for (const int stages : {2, 3, 5}) {
+    const TaskGraph graph = graph_of("dgl", {.stages = stages, .batches = 20});
+    std::vector<int> begun(stages, 0);
+    for (const Task& task : graph.tasks()) {
+      begun[task.stage.value] = task.micro_batch.value + 1;
+      const auto [least, most] = std::ranges::minmax(begun);
+      ASSERT_LE(most - least, 1) << label(task) << " of " << stages << " stages";
+    }
+  }
+}
+
 TEST(Program, KeepsAnOlderVersionForTheForwardThatReadsIt) {
   Schedule schedule("hand-made", {.stages = 1, .batches = 2});
   schedule.on(Rank{0})

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "exec/device_library.h"
+#include "exec/dnn_heads.h"
 
 namespace unlatch::testing_support {
 
@@ -49,9 +51,10 @@ class FakeDeviceRun : public exec::DeviceRun {
                 exec::Feed& feed, TaskTime time)
       : streams_(graph, std::move(time)), order_(graph, streams_), feed_(feed) {
     for (int copy = 0; copy < graph.shape().copies; ++copy) {
-      for (auto& stage : exec::make_dnn_stages(model, ranges, run)) {
-        stages_.push_back(std::move(stage));
-      }
+      auto stages = exec::make_dnn_stages(model, ranges, run);
+      auto heads = exec::make_dnn_heads(graph.learning().local_gradients, stages, run);
+      std::ranges::move(stages, std::back_inserter(stages_));
+      std::ranges::move(heads, std::back_inserter(heads_));
     }
     a_copy_ = ranges.size();
   }
@@ -61,6 +64,11 @@ class FakeDeviceRun : public exec::DeviceRun {
     std::vector<exec::StageModule*> modules;
     for (const auto& stage : stages_) modules.push_back(stage.get());
     return modules;
+  }
+  std::vector<exec::LocalHead*> heads() override {
+    std::vector<exec::LocalHead*> heads;
+    for (const auto& head : heads_) heads.push_back(head.get());
+    return heads;
   }
   exec::Feed& feed() override { return feed_; }
   std::vector<float> to_host(const exec::Tensor& tensor) override {
@@ -83,6 +91,7 @@ class FakeDeviceRun : public exec::DeviceRun {
   exec::StreamOrder order_;
   exec::Feed& feed_;
   std::vector<std::unique_ptr<exec::DnnStageModule>> stages_;
+  std::vector<std::unique_ptr<exec::LocalHead>> heads_;
   std::size_t a_copy_ = 0;
 };
 

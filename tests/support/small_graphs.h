@@ -11,10 +11,9 @@
 
 namespace unlatch::testing_support {
 
-/// Servers and local heads have no device form.
+/// Servers have no device form.
 inline bool runs_on_a_device(const TaskGraph& graph) {
-  return graph.learning().local_gradients.source == GradientSource::next_stage &&
-         !graph.learning().agreement.has_server();
+  return !graph.learning().agreement.has_server();
 }
 
 /// Heads with a loss, and synthesisers, belong to one copy of a model.

@@ -1,0 +1,131 @@
+#include "exec/cuda_head_kernels.h"
+
+#include "exec/cuda_each.cuh"
+
+namespace unlatch::exec::cuda {
+namespace {
+
+template <class T>
+struct AddConstants {
+  const float* constants;
+  ConstantRows rows;
+  T* y;
+  __device__ void operator()(std::size_t i) const {
+    y[i] = T(wide(y[i]) + constants[constant_of(rows, i)]);
+  }
+};
+
+template <class T>
+struct Slope {
+  float factor;
+  const T* g;
+  T* p;
+  __device__ void operator()(std::size_t i) const { p[i] = T(factor * (wide(p[i]) - wide(g[i]))); }
+};
+
+/// Each thread of each block its share, then pairs of a block's shares until one is left.
+template <class T>
+__global__ void sum_squares(const T* x, std::size_t n, double* shares) {
+  __shared__ double of_threads[block];
+  const int thread = static_cast<int>(threadIdx.x);
+  of_threads[thread] = square_sum(x, n, static_cast<int>(blockIdx.x) * block + thread,
+                                  static_cast<int>(gridDim.x) * block);
+  for (int half = block / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (thread < half) of_threads[thread] += of_threads[thread + half];
+  }
+  if (thread == 0) shares[blockIdx.x] = of_threads[0];
+}
+
+/// One thread: the order of the sum must not change.
+struct EndEnergy {
+  const double* shares;
+  double factor;
+  double* energy;
+  __device__ void operator()(std::size_t) const {
+    double sum = 0;
+    for (int s = 0; s < energy_shares; ++s) sum += shares[s];
+    *energy = 1 + factor * sum;
+  }
+};
+
+__device__ bool is_left_out(const NormalisedStep& step) {
+  return step.check != nullptr && step.check->not_finite != 0;
+}
+
+/// Whoever finds one writes the same.
+struct LookAtGradient {
+  NormalisedStep step;
+  const float* gradient;
+  __device__ void operator()(std::size_t i) const {
+    if (!isfinite(gradient[i])) step.check->not_finite = 1;
+  }
+};
+
+template <class T>
+struct StepConstants {
+  NormalisedStep step;
+  const T* slope;
+  ConstantRows rows;
+  float* constants;
+  __device__ void operator()(std::size_t column) const {
+    if (!is_left_out(step)) {
+      step_constants(rows, slope, column, step.rate / *step.energy, constants);
+    }
+  }
+};
+
+struct StepMap {
+  NormalisedStep step;
+  float* weights;
+  float* gradient;
+  __device__ void operator()(std::size_t i) const {
+    if (!is_left_out(step)) {
+      weights[i] -= static_cast<float>(step.rate / *step.energy) * gradient[i];
+    }
+    gradient[i] = 0;
+  }
+};
+
+struct EndNormalisedStep {
+  NormalisedStep step;
+  __device__ void operator()(std::size_t) const { end_step(*step.check); }
+};
+
+}  // namespace
+
+void launch_add_constants(StreamHandle stream, Precision precision, const float* constants,
+                          ConstantRows rows, void* y, std::size_t n) {
+  with_type(precision, [=](auto t) {
+    launch(stream, n, AddConstants<decltype(t)>{constants, rows, as(y, t)});
+  });
+}
+
+void launch_slope(StreamHandle stream, Precision precision, float factor, const void* g, void* p,
+                  std::size_t n) {
+  with_type(precision, [=](auto t) {
+    launch(stream, n, Slope<decltype(t)>{factor, as(g, t), as(p, t)});
+  });
+}
+
+void launch_energy(StreamHandle stream, Precision precision, const void* x, std::size_t n,
+                   double factor, double* shares, double* energy) {
+  with_type(precision, [=](auto t) {
+    start<sum_squares<decltype(t)>>(stream, energy_shares, block, as(x, t), n, shares);
+  });
+  launch(stream, 1, EndEnergy{shares, factor, energy});
+}
+
+void launch_synthesiser_step(StreamHandle stream, Precision precision, NormalisedStep step,
+                             const void* slope, ConstantRows rows, float* constants, float* weights,
+                             float* gradient, std::size_t n) {
+  if (step.check != nullptr) launch(stream, n, LookAtGradient{step, gradient});
+  with_type(precision, [=](auto t) {
+    launch(stream, static_cast<std::size_t>(rows.row),
+           StepConstants<decltype(t)>{step, as(slope, t), rows, constants});
+  });
+  launch(stream, n, StepMap{step, weights, gradient});
+  if (step.check != nullptr) launch(stream, 1, EndNormalisedStep{step});
+}
+
+}  // namespace unlatch::exec::cuda
