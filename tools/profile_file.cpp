@@ -179,8 +179,13 @@ Json to_json(const ProfileFile& file) {
 
 ProfileFile read_profile(const std::string& path) {
   const std::string text = read_text(path);
+  const auto watch = [](int depth, Json::parse_event_t, const Json&) {
+    constexpr int most_depth = 20;  // values are printed by recursion
+    require(depth <= most_depth, "it is nested more than {} deep", most_depth);
+    return true;
+  };
   try {
-    return read_document(Json::parse(text));
+    return read_document(Json::parse(text, watch));
   } catch (const Json::parse_error& wrong) {
     fail("profile '{}' is not one that 'unlatch profile' wrote: it is no JSON at byte {} of {}",
          path, wrong.byte, text.size());

@@ -229,6 +229,7 @@ class EventFilter {
 
   bool operator()(int depth, json::parse_event_t what, json& value) {
     using Type = json::parse_event_t;
+    require(depth <= most_depth, "{}: it is nested more than {} deep", source_, most_depth);
     if (depth == 0 && what == Type::array_start) in_events_ = bare_array_ = true;
     if (depth == 1 && what == Type::key && !bare_array_) {
       key_ = value.get<std::string>();
@@ -251,6 +252,7 @@ class EventFilter {
   bool found_events() const { return found_ || bare_array_; }
 
  private:
+  static constexpr int most_depth = 100;  // values are printed by recursion
   Collector& collector_;
   std::string_view source_;
   std::string key_;

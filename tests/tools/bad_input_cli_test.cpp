@@ -252,6 +252,19 @@ TEST(BadInput, NamesTheFileOfANumberBeyondAll) {
   }
 }
 
+TEST(BadInput, RefusesWhatIsNestedBeyondAll) {
+  const Folder folder;
+  constexpr int depth = 200'000;
+  folder.write("x.json", fmt::format("{{\"model\": {:[>{}}{:]>{}}}}", "", depth, "", depth));
+  folder.write("events.json", fmt::format("{:[>{}}{:]>{}}", "", depth, "", depth));
+  for (const char* command :
+       {"simulate --schedule bp --profile x.json --batch-size 4", "diff events.json events.json"}) {
+    const Outcome outcome = folder.run(command);
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, HasSubstr("it is nested more than "));
+  }
+}
+
 TEST(BadInput, RefusesWhatCouldNotBeCompared) {
   const Folder folder;
   ASSERT_EQ(folder.run("simulate --schedule bp --tasks t.csv").code, 0);

@@ -285,6 +285,15 @@ TEST(ClusterCli, RefusesWhatDoesNotGoTogether) {
           HasSubstr("--contention is for --cluster FILE"));
   refused("simulate --schedule bp --stages 2 --cluster 4xP4 --model mlp --batch-size 4",
           AllOf(HasSubstr("'4xP4'"), HasSubstr("4xP40")));
+  json slow = two_devices();
+  slow["node"]["links"][0]["bandwidth"] = "1B/s";
+  folder.write("pair.json", slow.dump());
+  refused(
+      "simulate --schedule bp --stages 2 --cluster pair.json --model mlp --batch-size 2000000000",
+      HasSubstr("would last longer than 126 years"));
+  slow["device_types"]["X"]["launch"] = "1000000s";
+  folder.write("pair.json", slow.dump());
+  refused(bp + "--stages 2 --batches 10000", HasSubstr("may last longer than 292 years"));
   json damaged = two_devices();
   damaged["node"]["links"][0]["bandwidth"] = "1";
   folder.write("pair.json", damaged.dump());
