@@ -13,6 +13,10 @@ namespace {
 
 constexpr std::size_t alignment = 256;  // what CUDA's own allocations have
 
+/// How much of the device the host may take so as not to wait, over what it holds at most. The host
+/// can be many steps ahead; without a bound, so would the memory be.
+constexpr std::size_t run_ahead = 2;
+
 std::size_t rounded_up(std::size_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
@@ -57,6 +61,10 @@ class Meter {
   void release(std::size_t bytes) { use_.allocated -= bytes; }
 
   std::size_t held() const { return use_.held; }
+  /// Most held so far and with `bytes` more.
+  std::size_t peak_with(std::size_t bytes) const {
+    return std::max(use_.peak, use_.held + bytes);
+  }
   std::size_t allocated() const { return use_.allocated; }
   /// As if the task at hand were over.
   StreamMemory::Use use() const {
@@ -130,7 +138,9 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
     std::vector<Block*>& free = pools_[rank.value].free[size];
     const auto now = std::ranges::find_if(free, [&](Block* b) { return needs_no_wait(*b); });
     if (now != free.end()) return taken(free, now);
-    if (Block* fresh = allocated(rank, size)) return *fresh;
+    if (free.empty() || may_run_ahead(rank, size)) {
+      if (Block* fresh = allocated(rank, size)) return *fresh;
+    }
     const auto soonest = std::ranges::min_element(free, {}, &Block::last_task);
     if (soonest != free.end()) return taken(free, soonest);
     release_free_blocks(rank);
@@ -139,6 +149,11 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
         "out of device memory: {} bytes are needed beside the {} in use on rank {}, of {}", size,
         pools_[rank.value].meter.held(), rank.value,
         limit_ > 0 ? fmt::format("{} allowed", limit_) : "what the device has"));
+  }
+
+  bool may_run_ahead(Rank rank, std::size_t size) const {
+    const Meter& meter = pools_[rank.value].meter;
+    return meter.allocated() + size <= run_ahead * meter.peak_with(size);
   }
 
   Block& taken(std::vector<Block*>& free, std::vector<Block*>::iterator at) {

@@ -26,7 +26,7 @@ class RecordingStreams : public exec::Streams {
     Clock& clock = step(lane);
     marks_[mark] = clock;
     if (mark % 2 == 0) {
-      begun_.push_back({lane, clock, -1});
+      begun_.push_back({mark, lane, clock, -1});
     } else {
       begun_.back().end = clock[lane.value];
     }
@@ -94,12 +94,11 @@ class RecordingStreams : public exec::Streams {
     return broken;
   }
 
-  /// Tasks of each lane in the order they were put there; tasks are begun in the graph's order.
+  /// Tasks of each lane in the order they were put there, by their marks; for an order whose window
+  /// holds the whole graph, so that no two tasks share a mark.
   std::vector<std::vector<TaskId>> tasks_by_lane() const {
     std::vector<std::vector<TaskId>> lanes(lanes_.size());
-    for (std::size_t i = 0; i < begun_.size(); ++i) {
-      lanes[begun_[i].lane.value].push_back(TaskId{static_cast<int>(i)});
-    }
+    for (const Begun& task : begun_) lanes[task.lane.value].push_back(TaskId{task.mark / 2});
     return lanes;
   }
 
@@ -113,6 +112,7 @@ class RecordingStreams : public exec::Streams {
     std::vector<Place> reads;
   };
   struct Begun {
+    int mark;
     LaneId lane;
     Clock clock;
     int end;
