@@ -8,7 +8,8 @@ install(TARGETS ${libraries} unlatch_options
   FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/unlatch)
 if(TARGET unlatch_cuda)
   set_target_properties(unlatch_cuda PROPERTIES INSTALL_RPATH "$ORIGIN")
-  install(TARGETS unlatch_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  # tools/demo builds only the program.
+  install(TARGETS unlatch_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} OPTIONAL)
   install(TARGETS unlatch_cuda LIBRARY DESTINATION lib COMPONENT bundle EXCLUDE_FROM_ALL)
   add_dependencies(bundle_programs unlatch_cuda)
 endif()

@@ -21,7 +21,7 @@ Distribution distribution(std::vector<nanoseconds> values) {
   constexpr double normal_95 = 1.959964;
   const double error =
       result.runs < 2 ? 0 : normal_95 * std::sqrt(squares / (result.runs - 1.0) / result.runs);
-  result.mean_low = nanoseconds(std::llround(mean - error));
+  result.mean_low = nanoseconds(std::llround(std::max(0.0, mean - error)));
   result.mean_high = nanoseconds(std::llround(mean + error));
   const auto percentile = [&](int percent) {
     const std::size_t rank = (values.size() * percent + 99) / 100;  // rounded up, from 1

@@ -88,6 +88,14 @@ class Value {
 constexpr int most_devices = 1 << 16;
 constexpr std::size_t most_links = 1 << 20;
 
+/// With a unit: a bare number would be milliseconds, which no link has.
+nanoseconds duration_of(const Value& value) {
+  const std::string text = value.text();
+  require(text == "0" || text.ends_with('s'), "{}: '{}' has no unit, such as 5us", value.place(),
+          text);
+  return parse_duration(value.place(), text);
+}
+
 DeviceType read_type(const std::string& name, const Value& value) {
   value.require_object({"tflops", "memory", "memory_bandwidth", "achieved", "launch"});
   DeviceType type{.name = name, .flops = {}};
@@ -107,9 +115,7 @@ DeviceType read_type(const std::string& name, const Value& value) {
           memory.place(), memory.text());
   type.memory_rate = parse_rate(rate.place(), rate.text());
   if (value.has("achieved")) type.achieved = value.at("achieved").number(0.001, 1);
-  if (value.has("launch")) {
-    type.launch = parse_duration(value.at("launch").place(), value.at("launch").text());
-  }
+  if (value.has("launch")) type.launch = duration_of(value.at("launch"));
   return type;
 }
 
@@ -237,8 +243,7 @@ class ClusterReader {
     const Switches& switches = of_nodes ? node_switches_ : switches_;
     const auto found = switches.find(of_nodes ? text.substr(prefix.size()) : text);
     require(found != switches.end(),
-            "{}: '{}' is no switch of the network, nor 'node.' and one of "
-            "the nodes",
+            "{}: '{}' must be a switch of the network, or node.SWITCH, a switch of the nodes",
             end.place(), text);
     return found->second;
   }
@@ -247,8 +252,7 @@ class ClusterReader {
   void connect(const Value& link, const Find& find) {
     link.require_object({"from", "to", "bandwidth", "latency", "duplex"});
     const Value rate = link.at("bandwidth"), latency = link.at("latency");
-    Cable cable{.rate = parse_rate(rate.place(), rate.text()),
-                .latency = parse_duration(latency.place(), latency.text())};
+    Cable cable{.rate = parse_rate(rate.place(), rate.text()), .latency = duration_of(latency)};
     require(cable.rate >= 1, "{}: '{}' is less than a byte a second", rate.place(), rate.text());
     constexpr std::chrono::seconds most_latency{1000};  // all links of a route still fit 64 bits
     require(cable.latency <= most_latency, "{}: '{}' is more than {} s", latency.place(),

@@ -41,7 +41,7 @@ FlagGroup memory_flags() {
            {"weight-grad-activation-size", "SIZE[,..]", "Part of a tape that W needs after I (0)"},
            {"gradient-size", "SIZE[,..]", "Gradient accumulator (0)"},
            {"optimizer-size", "SIZE[,..]", "State of the optimizer (0)"},
-           {"memory-limit", "SIZE", "Refuse what needs more on any rank"}}};
+           {"memory-limit", "SIZE", "Most that a rank may keep (of a cluster: its devices' memory)"}}};
 }
 
 FlagGroup straggler_flags() {

@@ -122,10 +122,10 @@ class Programs:
         return json.loads(found.out)
 
     def train(self, schedule, ranks, *more, model="lenet", data="digits", batch=64, device="cuda",
-              share=True):
+              share=True, lr=0.05):
         """What a training run reports, with its step_ms in the steady state."""
         command = ["train", "--schedule", schedule, "--stages", str(ranks), "--model", model,
-                   "--data", data, "--batch-size", str(batch), "--lr", "0.05",
+                   "--data", data, "--batch-size", str(batch), "--lr", str(lr),
                    "--optimizer", "momentum:momentum=0.9"]
         if schedule in WITH_MICRO_BATCHES:
             command += ["--microbatches", "4"]

@@ -134,8 +134,8 @@ class GpuCheck(unittest.TestCase):
         self.assertTrue(out.endswith("no time: none; FAILED: none\n"), out[-200:])
         for part in ("tests", "refusals", "repeats", "digits", "resnet20", "overhead"):
             self.assertEqual(results["parts"][part]["status"], "ok", part)
-        for part in ("digits", "resnet20"):
-            self.assertEqual(len(self.rows(results, part)), 21)
+        for part, rows in (("digits", 21), ("resnet20", 28)):
+            self.assertEqual(len(self.rows(results, part)), rows)
         self.assertEqual(self.statuses(results, "options"), {
             "tf32": "ok", "cuda graph": "ok", "transport peer": "refused",
             "transport nccl": "refused", "fp32": "ok", "bf16": "ok", "fp16": "ok"})
@@ -150,7 +150,7 @@ class GpuCheck(unittest.TestCase):
     def test_goes_on_where_parts_fail(self):
         code, out, results = self.check("weights tests crash")
         self.assertEqual(code, 1, out)
-        self.assertTrue(out.endswith("FAILED: tests, refusals, digits, overhead\n"), out[-200:])
+        self.assertTrue(out.endswith("FAILED: tests, refusals, digits, resnet20, overhead\n"), out[-200:])
         self.assertEqual(list(results["parts"]), PARTS)
         second = self.rows(results, "tests")["OnDevice.Second"]
         self.assertEqual((second["status"], second["text"]), ("failed", "cuda_test.cpp:1: Failure"))

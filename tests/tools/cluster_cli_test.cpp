@@ -218,6 +218,20 @@ TEST(ClusterCli, PredictsTheMemoryThatTrainPredicts) {
   }
 }
 
+TEST(ClusterCli, KnowsTheMemoryOfItsDevices) {
+  const Folder folder;
+  json small = two_devices();
+  small["device_types"]["X"]["memory"] = "1MiB";
+  folder.write("pair.json", small.dump());
+  const std::string big =
+      "--stages 2 --model mlp:hidden=2000 --data digits --batch-size 800 "
+      "--cluster pair.json ";
+  const Outcome outcome = folder.run("simulate --schedule gpipe " + big);
+  expect_refused(outcome);
+  EXPECT_THAT(outcome.err, HasSubstr("the limit is 1 MiB"));
+  EXPECT_EQ(folder.run("simulate --schedule gpipe --memory-limit 1GiB " + big).code, 0);
+}
+
 // O16: the same stages on different nodes. Borders within a node are so fast that only crossings
 // count.
 TEST(ClusterCli, CountsTheNodeBordersThatStagesCross) {
@@ -285,6 +299,10 @@ TEST(ClusterCli, RefusesWhatDoesNotGoTogether) {
           HasSubstr("--contention is for --cluster FILE"));
   refused("simulate --schedule bp --stages 2 --cluster 4xP4 --model mlp --batch-size 4",
           AllOf(HasSubstr("'4xP4'"), HasSubstr("4xP40")));
+  refused(
+      "simulate --schedule asgd --replicas 2 --stages 1 --cluster pair.json --model mlp "
+      "--batch-size 4",
+      HasSubstr("asgd: --cluster has no costs of servers and compressed gradients"));
   json slow = two_devices();
   slow["node"]["links"][0]["bandwidth"] = "1B/s";
   folder.write("pair.json", slow.dump());
