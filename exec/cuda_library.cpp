@@ -33,8 +33,7 @@ std::string decimal_version(std::size_t number) {
 
 void require_device_form(const TaskGraph& graph) {
   const Learning& learning = graph.learning();
-  const bool plain = !learning.agreement.has_server() && learning.agreement.compression.ratio >= 1;
-  require(graph.shape().copies == 1 || plain,
+  require(graph.shape().copies == 1 || learning.agreement.is_dense_all_reduce(),
           "{}: servers and compressed gradients are not available on CUDA in this version; use "
           "--device cpu",
           graph.schedule());

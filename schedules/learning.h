@@ -91,6 +91,8 @@ struct Agreement {
   /// AR sums what the copies found; else each works on the mean of its own share of a batch.
   bool sums_gradients() const { return kind == Kind::sum || kind == Kind::delayed; }
   bool has_server() const { return kind == Kind::server || kind == Kind::delayed; }
+  /// Copies meet in AR alone, which takes all of what they found.
+  bool is_dense_all_reduce() const { return !has_server() && compression.ratio >= 1; }
   /// delayed: the copies go on with the server's weights after this batch.
   bool pulls(int batch) const { return batch < warm_up || batch % period == period - 1; }
   friend bool operator==(const Agreement&, const Agreement&) = default;

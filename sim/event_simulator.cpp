@@ -114,12 +114,12 @@ class EventSimulation {
     } else {
       const nanoseconds length = costs_.duration(task);
       if (beside >= 0) {
-        const Span& forward = timeline_[TaskId{beside}];
-        const nanoseconds both = length_beside(costs_.duration(graph_.task(TaskId{beside})), length,
-                                               costs_.overlap(task.stage));
-        const nanoseconds end = std::max(forward.start + both, span.start + length);
-        span.start = end - length;
-        plan({.at = end.count(), .task = id.value});
+        Span forward = timeline_[TaskId{beside}];  // which may not have ended
+        forward.end = forward.start + costs_.duration(graph_.task(TaskId{beside}));
+        const Span taken =
+            recompute_beside(span.start, length, forward, costs_.overlap(task.stage));
+        span.start = taken.start;
+        plan({.at = taken.end.count(), .task = id.value});
       } else {
         plan({.at = later_by(length.count()), .task = id.value});
       }

@@ -10,14 +10,6 @@ namespace unlatch::sim {
 
 namespace {
 
-/// R is the last R of [s, s + length], s being the start of the F beside it.
-Span recompute_beside(nanoseconds ready, nanoseconds recompute, const Span& forward,
-                      double overlap) {
-  const nanoseconds both = length_beside(forward.length(), recompute, overlap);
-  const nanoseconds end = std::max(forward.start + both, ready + recompute);
-  return {end - recompute, end};
-}
-
 /// `duration` is a type of its own so that a table is read inline.
 template <class Duration>
 Timeline run_with(const TaskGraph& graph, const CostModel& costs, const Duration& duration) {
@@ -57,6 +49,13 @@ Timeline run_with(const TaskGraph& graph, const CostModel& costs, const Duration
 nanoseconds length_beside(nanoseconds forward, nanoseconds recompute, double overlap) {
   const auto [shorter, longer] = std::minmax(forward, recompute);
   return longer + nanoseconds(std::llround((1.0 - overlap) * static_cast<double>(shorter.count())));
+}
+
+Span recompute_beside(nanoseconds ready, nanoseconds recompute, const Span& forward,
+                      double overlap) {
+  const nanoseconds both = length_beside(forward.length(), recompute, overlap);
+  const nanoseconds end = std::max(forward.start + both, ready + recompute);
+  return {end - recompute, end};
 }
 
 Timeline run(const TaskGraph& graph, const CostModel& costs) {

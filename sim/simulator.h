@@ -15,4 +15,9 @@ Timeline run(const TaskGraph& graph, const CostModel& costs);
 /// max(F,R) + (1-W) min(F,R), to the nearest nanosecond (decoupled.md 1.5).
 nanoseconds length_beside(nanoseconds forward, nanoseconds recompute, double overlap);
 
+/// Of an R that could start at `ready`, `forward` being the F beside it, by itself: the last
+/// `recompute` of [s, s + length_beside()], s being the start of that F.
+Span recompute_beside(nanoseconds ready, nanoseconds recompute, const Span& forward,
+                      double overlap);
+
 }  // namespace unlatch::sim

@@ -116,7 +116,7 @@ ClusterWorkload read_cluster_workload(const Arguments& arguments) {
 /// F reads input and weights and writes the output; I and W read two of these three and write the
 /// third, as gradients; U reads weights, gradients and state and writes weights and state.
 PieceCosts cluster_costs(const ClusterWorkload& workload, int size) {
-  const sim::DeviceType& device = workload.cluster.type_of(workload.cluster.placement().front());
+  const sim::DeviceType& device = workload.device_type();
   const std::string format(exec::name(workload.precision));
   const auto time = [&](double flops, double bytes) {
     return static_cast<double>(sim::roofline_time(device, format, {flops, bytes}).count());

@@ -24,6 +24,11 @@ struct ClusterWorkload {
   exec::Precision precision = exec::Precision::fp32;
   models::OptimizerSpec optimizer;
   bool links_are_shared = false;  ///< --contention fair
+
+  /// Of all devices that have a rank.
+  const sim::DeviceType& device_type() const {
+    return cluster.type_of(cluster.placement().front());
+  }
 };
 
 /// --cluster, --model, --precision, --optimizer, --contention.

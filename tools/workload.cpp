@@ -126,8 +126,7 @@ TaskCosts costs_of_layers(const LayerWorkload& layers, const TaskGraph& graph, d
   costs.times = stage_times_of(piece, costs.partition, replays, overlap).for_copies(copies);
   costs.sizes = memory_sizes_of(piece, costs.partition);
   if (layers.cluster) {
-    const Agreement& agreement = graph.learning().agreement;
-    require(copies == 1 || (!agreement.has_server() && agreement.compression.ratio >= 1),
+    require(copies == 1 || graph.learning().agreement.is_dense_all_reduce(),
             "{}: --cluster has no costs of servers and compressed gradients in this version; give "
             "the costs by flags (--push, --pull, --allreduce)",
             graph.schedule());
@@ -255,8 +254,7 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
   }
   workload.memory_limit = arguments.size("memory-limit");
   if (workload.layers && workload.layers->cluster && !workload.memory_limit) {
-    const sim::Cluster& cluster = workload.layers->cluster->cluster;
-    workload.memory_limit = cluster.type_of(cluster.placement().front()).memory;
+    workload.memory_limit = workload.layers->cluster->device_type().memory;
   }
   workload.slow = slow_ranks(arguments, spec.effective(workload.shape).ranks());
   if (const auto text = arguments.text("straggler")) {

@@ -151,17 +151,27 @@ void expect_as_predicted(const TaskGraph& graph, const Stages& stages, Feed& fee
   }
 }
 
+MemorySizes host_sizes_of(const Stages& stages) {
+  return sizes_of(stages, [](Stage, const Tensor& tensor) { return tensor; });
+}
+
+/// On the host. Returns the sizes that the prediction is made from.
+MemorySizes expect_as_predicted(const TaskGraph& graph) {
+  const Stages stages(graph);
+  ScalarFeed feed(stages.problem.x, stages.problem.y);
+  RecordingStreams streams(graph);
+  StreamOrder order(graph, streams);
+  const MemorySizes sizes = host_sizes_of(stages);
+  expect_as_predicted(graph, stages, feed, sizes, order);
+  return sizes;
+}
+
 TEST(KeptMemory, IsWhatIsPredictedAfterEveryTask) {
   const std::vector<TaskGraph> graphs = small_graphs();
   EXPECT_GT(graphs.size(), 150U);
   for (const TaskGraph& graph : graphs) {
     SCOPED_TRACE(describe(graph));
-    const Stages stages(graph);
-    ScalarFeed feed(stages.problem.x, stages.problem.y);
-    RecordingStreams streams(graph);
-    StreamOrder order(graph, streams);
-    const MemorySizes sizes = sizes_of(stages, [](Stage, const Tensor& tensor) { return tensor; });
-    expect_as_predicted(graph, stages, feed, sizes, order);
+    expect_as_predicted(graph);
     if (HasFatalFailure()) return;
   }
 }
@@ -187,12 +197,7 @@ TEST(KeptMemory, HoldsWhatAnEndedRunLeaves) {
     SCOPED_TRACE(schedule);
     const TaskGraph graph =
         ScheduleSpec::parse(schedule).make({.stages = 3, .batches = 12, .drain = false}).build();
-    const Stages stages(graph);
-    ScalarFeed feed(stages.problem.x, stages.problem.y);
-    RecordingStreams streams(graph);
-    StreamOrder order(graph, streams);
-    const MemorySizes sizes = sizes_of(stages, [](Stage, const Tensor& tensor) { return tensor; });
-    expect_as_predicted(graph, stages, feed, sizes, order);
+    const MemorySizes sizes = expect_as_predicted(graph);
     const RankMemory first = memory(graph, in_turn(graph), sizes).front();
     EXPECT_GT(first.levels.back().bytes, first.levels.front().bytes);
   }
@@ -211,7 +216,7 @@ TEST(KeptMemory, EndsTheSameOnThreads) {
         graph, stages.modules, feed, [](int) { return 0.1; }, {}, stages.lent_heads);
     CpuBackend backend(graph, runner, {.workers = 4});
     run(graph, backend);
-    const MemorySizes sizes = sizes_of(stages, [](Stage, const Tensor& tensor) { return tensor; });
+    const MemorySizes sizes = host_sizes_of(stages);
     const std::vector<RankMemory> predicted = memory(graph, in_turn(graph), sizes);
     for (const Rank r : up_to<Rank>(graph.ranks())) {
       expect_level(runner.kept().of(r).now, predicted[r.value].levels.back());

@@ -13,6 +13,7 @@
 #include "exec/scalar_heads.h"
 #include "exec/stage_runner.h"
 #include "schedules/error.h"
+#include "tests/exec/chain_problem.h"
 #include "tests/exec/stream_device.h"
 #include "tests/support/small_graphs.h"
 
@@ -85,15 +86,6 @@ Outcome run_on_streams(const TaskGraph& graph, const ChainProblem& problem,
   return outcome;
 }
 
-ChainProblem problem_of(const TaskGraph& graph) {
-  ChainProblem problem;
-  for (int k = 0; k < graph.shape().stages_a_copy(); ++k) {
-    problem.weights.push_back(0.9 - 0.17 * k);
-  }
-  fill_with_golden_data(problem, graph.shape().all_micro_batches());
-  return problem;
-}
-
 TEST(StreamBackend, OrdersEveryAccessAndComputesTheSameNumbers) {
   const std::vector<TaskGraph> graphs = small_device_graphs();
   EXPECT_GT(graphs.size(), 150U);
@@ -157,10 +149,9 @@ TEST(StreamBackend, OrdersEveryAccessWhenMemoryIsShort) {
 TEST(StreamMemory, TakesAtMostTwiceWhatIsHeld) {
   for (const char* schedule : {"dsp", "gpipe:recompute=always", "1f1b", "ddg"}) {
     const auto allocated = [&](int batches) {
-      const TaskGraph graph =
-          ScheduleSpec::parse(schedule)
-              .make({.stages = 3, .micro_batches = 4, .batches = batches})
-              .build();
+      const TaskGraph graph = ScheduleSpec::parse(schedule)
+                                  .make({.stages = 3, .micro_batches = 4, .batches = batches})
+                                  .build();
       const Outcome found = run_on_streams(graph, problem_of(graph), {.window = graph.size()});
       EXPECT_THAT(found.faults, IsEmpty());
       EXPECT_LE(found.use.allocated, 2 * found.use.peak) << schedule << ": " << batches;

@@ -15,6 +15,7 @@
 #include "exec/stage_runner.h"
 #include "exec/stream_backend.h"
 #include "schedules/error.h"
+#include "tests/exec/chain_problem.h"
 #include "tests/exec/noted_device.h"
 #include "tests/exec/noted_heads.h"
 #include "tests/support/small_graphs.h"
@@ -66,15 +67,6 @@ Outcome run_replayed(const TaskGraph& graph, const ChainProblem& problem,
   outcome.broken_edges = device.streams.recording().broken_edges(graph);
   outcome.counts = device.replay.counts();
   return outcome;
-}
-
-ChainProblem problem_of(const TaskGraph& graph) {
-  ChainProblem problem;
-  for (int k = 0; k < graph.shape().stages_a_copy(); ++k) {
-    problem.weights.push_back(0.9 - 0.17 * k);
-  }
-  fill_with_golden_data(problem, graph.shape().all_micro_batches());
-  return problem;
 }
 
 constexpr int batches = 60;
