@@ -1,9 +1,6 @@
 #include "exec/copies.h"
 
 #include <algorithm>
-#include <functional>
-#include <optional>
-#include <span>
 #include <utility>
 
 namespace unlatch::exec {
@@ -11,16 +8,15 @@ namespace {
 
 using Kind = Agreement::Kind;
 
-template <class Real>
-class CopiesOf : public Copies {
+class CopiesOfStages : public Copies {
  public:
-  CopiesOf(const TaskGraph& graph, std::vector<StageState>& stages)
+  CopiesOfStages(const TaskGraph& graph, std::vector<StageState>& stages)
       : graph_(graph), stages_(stages), copies_(stages.size()) {
-    for (std::size_t k = 0; k < stages.size(); ++k) start_copy(Stage{static_cast<int>(k)});
+    for (const Stage k : up_to<Stage>(shape().stages)) start_copy(k);
     if (!has_server()) return;
     for (const Stage k : up_to<Stage>(shape().stages_a_copy())) {
-      servers_.push_back({copy_of(k, stages[k.value].weights), {}});
-      servers_.back().compensator.emplace(agreement().compensation, parameters(k));
+      servers_.push_back({.weights = module_of(k).initial_weights()});
+      if (agreement().compensation.adaptive) servers_.back().mean_square = zeros(k);
     }
     if (agreement().kind == Kind::server) find_readers();
   }
@@ -29,16 +25,19 @@ class CopiesOf : public Copies {
   const Tensor& server_weights(Stage model_stage) const override {
     return servers_[model_stage.value].weights;
   }
-  const Tensor& sent(const Task& task) const override {
-    return copies_[task.stage.value].sent[task.version];
+  /// Brought to the copy's device by its first reader.
+  const Tensor& sent(const Task& task) override {
+    Tensor& weights = copies_[task.stage.value].sent[task.version];
+    Tensor here = module_of(task.stage).received(weights);
+    const bool came = here.data<std::byte>() != weights.data<std::byte>();
+    if (came) weights = std::move(here);
+    return weights;
   }
 
   Tensor& gradient_of(Stage k, int batch) override {
     if (agreement().kind != Kind::delayed) return stages_[k.value].gradient;
     Slot& slot = copies_[k.value].slots[batch % 2];
-    if (std::exchange(slot.batch, batch) != batch) {
-      std::ranges::fill(slot.gradient.template as<Real>(), Real{0});
-    }
+    if (std::exchange(slot.batch, batch) != batch) math_of(k).clear(slot.gradient);
     return slot.gradient;
   }
 
@@ -74,31 +73,28 @@ class CopiesOf : public Copies {
     Tensor earlier;  ///< w_pre of the local step
     int local_steps = 0;
     std::vector<Tensor> sent;  ///< server: by version, while the copy reads it
-    std::optional<models::Compressor<Real>> compressor;
+    ParameterMath::Gathered gathered;
   };
   struct Server {
     Tensor weights;
-    std::optional<models::Compensator<Real>> compensator;
+    Tensor mean_square = {};                       ///< of adaptive compensation
     std::vector<std::vector<Stage>> readers = {};  ///< by version: copies that it is sent to
   };
 
   const Shape& shape() const { return graph_.shape(); }
   const Agreement& agreement() const { return graph_.learning().agreement; }
-  std::size_t parameters(Stage k) const {
-    return stages_[k.value].weights.template as<Real>().size();
-  }
-  Tensor copy_of(Stage k, const Tensor& tensor) { return stages_[k.value].module->copy_of(tensor); }
+  bool compresses() const { return agreement().compression.ratio < 1; }
+  StageModule& module_of(Stage k) { return *stages_[k.value].module; }
+  ParameterMath& math_of(Stage k) { return module_of(k).math(); }
+  Tensor zeros(Stage k) { return module_of(k).zero_gradient(); }
   Server& server_of(Stage k) { return servers_[shape().model_stage(k).value]; }
 
   void start_copy(Stage k) {
-    StageState& stage = stages_[k.value];
     Copy& copy = copies_[k.value];
     if (agreement().kind == Kind::delayed) {
-      for (Slot& slot : copy.slots) slot.gradient = stage.module->zero_gradient();
+      for (Slot& slot : copy.slots) slot.gradient = zeros(k);
     }
-    if (agreement().compression.ratio < 1) {
-      copy.compressor.emplace(agreement().compression, parameters(k));
-    }
+    if (compresses()) copy.gathered = {.momentum = zeros(k), .sum = zeros(k)};
   }
 
   void find_readers() {
@@ -125,30 +121,28 @@ class CopiesOf : public Copies {
 
   void sum_gradients(const Task& task) {
     for (const Stage k : shape().in_all_copies(task.stage)) {
-      auto& compressor = copies_[k.value].compressor;
-      if (compressor) {
-        compressor->compress(stages_[k.value].gradient.template as<Real>(), task.version);
-      }
+      if (!compresses()) break;
+      math_of(k).compress(agreement().compression, task.version, copies_[k.value].gathered,
+                          stages_[k.value].gradient);
     }
     const auto gradients = all_copies(task.stage, &StageState::gradient);
-    stages_[task.stage.value].module->all_reduce(gradients, 1.0);
+    module_of(task.stage).all_reduce(gradients, 1.0);
   }
 
   void average_weights(const Task& task) {
     const auto weights = all_copies(task.stage, &StageState::weights);
-    stages_[task.stage.value].module->all_reduce(weights, 1.0 / shape().copies);
+    module_of(task.stage).all_reduce(weights, 1.0 / shape().copies);
   }
 
   /// One copy's gradient steps the server's weights, which go to the copies that read them next.
   void serve(const Task& task, double rate) {
     StageState& stage = stages_[task.stage.value];
     Server& server = server_of(task.stage);
-    Copy& copy = copies_[task.stage.value];
-    Tensor& last_sent = copy.sent[stage.version];
+    Tensor& last_sent = copies_[task.stage.value].sent[stage.version];
+    server.weights = stage.module->received(std::move(server.weights));
     if (agreement().compensation.lambda != 0) {
-      server.compensator->correct(stage.gradient.template as<Real>(),
-                                  server.weights.template as<Real>(),
-                                  last_sent.template as<Real>());
+      stage.module->math().compensate(agreement().compensation, server.mean_square, stage.gradient,
+                                      server.weights, last_sent);
     }
     last_sent = {};
     step_server(task, stage.gradient, rate);
@@ -161,7 +155,7 @@ class CopiesOf : public Copies {
   /// Those who were sent the weights of before keep them: the step is taken on a copy.
   void step_server(const Task& task, Tensor& gradient, double rate) {
     Server& server = server_of(task.stage);
-    StageModule& module = *stages_[shape().model_stage(task.stage).value].module;
+    StageModule& module = module_of(shape().model_stage(task.stage));
     server.weights = module.copy_of(server.weights);
     module.update(server.weights, gradient, rate);
   }
@@ -169,12 +163,10 @@ class CopiesOf : public Copies {
   /// The sum of all copies' gradients of a batch steps the server's weights.
   void update_server(const Task& task, double rate) {
     const int batch = task.version;
-    Tensor sum = copy_of(task.stage, copies_[task.stage.value].slots[batch % 2].gradient);
-    const std::span<Real> total = sum.template as<Real>();
+    const auto gradient = [&](Stage k) { return copies_[k.value].slots[batch % 2].gradient; };
+    Tensor sum = module_of(task.stage).copy_of(gradient(task.stage));
     for (const Stage k : shape().in_all_copies(task.stage)) {
-      if (k == task.stage) continue;  // AR has the first copy's stage
-      const auto more = copies_[k.value].slots[batch % 2].gradient.template as<Real>();
-      std::ranges::transform(total, more, total.begin(), std::plus<>());
+      if (k != task.stage) math_of(task.stage).add(gradient(k), sum);  // AR has the first copy's
     }
     step_server(task, sum, rate);
     if (!agreement().pulls(batch)) return;
@@ -198,9 +190,9 @@ class CopiesOf : public Copies {
       copy.earlier = stage.module->copy_of(stage.weights);
     }
     const LocalStep& step = agreement().local_step;
-    models::local_step<Real>(
-        step, stage.weights.template as<Real>(), copy.slots[batch % 2].gradient.template as<Real>(),
-        copy.earlier.template as<Real>(), rate * (step.rate > 0 ? step.rate : shape().copies));
+    stage.module->math().local_step(step, stage.weights, copy.slots[batch % 2].gradient,
+                                    copy.earlier,
+                                    rate * (step.rate > 0 ? step.rate : shape().copies));
   }
 
   const TaskGraph& graph_;
@@ -213,10 +205,7 @@ class CopiesOf : public Copies {
 
 std::unique_ptr<Copies> make_copies(const TaskGraph& graph, std::vector<StageState>& stages) {
   if (graph.shape().copies == 1) return nullptr;
-  if (stages.front().module->number() == StageModule::Number::float64) {
-    return std::make_unique<CopiesOf<double>>(graph, stages);
-  }
-  return std::make_unique<CopiesOf<float>>(graph, stages);
+  return std::make_unique<CopiesOfStages>(graph, stages);
 }
 
 }  // namespace unlatch::exec

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "exec/stage_state.h"
-#include "models/data_parallel.h"
 #include "schedules/graph.h"
 
 namespace unlatch::exec {
@@ -25,12 +24,12 @@ class Copies {
   /// The server's newest weights.
   virtual const Tensor& server_weights(Stage model_stage) const = 0;
   /// The weights that a copy was sent, of the version that a task reads.
-  virtual const Tensor& sent(const Task& task) const = 0;
+  virtual const Tensor& sent(const Task& task) = 0;
   /// Where a batch's gradient of a stage is summed; zero at its first use for that batch.
   virtual Tensor& gradient_of(Stage k, int batch) = 0;
 };
 
-/// Of the number type of the stages' tensors. Null for a graph with one copy.
+/// Null for a graph with one copy.
 std::unique_ptr<Copies> make_copies(const TaskGraph& graph, std::vector<StageState>& stages);
 
 }  // namespace unlatch::exec

@@ -76,7 +76,8 @@ void Device::finish() {
 }
 
 /// Between neighbouring stages, from the last one to all others where they wait for its error, and
-/// among the copies of a stage where each has its own device.
+/// among the copies of a stage: all at once where each has its own device, from one to another
+/// where their gradients are compressed or meet in a server's weights.
 NcclRoutes Device::routes() const {
   NcclRoutes routes;
   const Shape& shape = graph_.shape();
@@ -96,6 +97,12 @@ NcclRoutes Device::routes() const {
       devices.push_back(device_of_stage(Stage{copy * shape.stages_a_copy() + k.value}));
     }
     const std::set<int> different(devices.begin(), devices.end());
+    for (const int from : different) {
+      if (graph_.learning().agreement.is_dense_all_reduce()) break;
+      for (const int to : different) {
+        if (from != to) routes.pairs.insert({from, to});
+      }
+    }
     if (devices.size() > 1 && different.size() == devices.size()) routes.groups.insert(devices);
   }
   return routes;
@@ -163,11 +170,13 @@ Tensor Device::copy_of(const Tensor& tensor) {
   return copy;
 }
 
-/// Without NCCL an address tells CUDA its device.
+/// NCCL's receiver is the lane at hand. Without NCCL an address tells CUDA its device.
 void Device::copy_into(const Tensor& to, const Tensor& from) {
+  if (from.empty()) return;  // layers without parameters
   const NcclTransport::Place target{write<void>(to), memory_.device_of(to)};
   const NcclTransport::Place source{write<void>(from), memory_.device_of(from)};
-  if (nccl_ && nccl_->goes(source.device, target.device)) {
+  const bool receives = target.device == streams_.device(order_.lane());
+  if (nccl_ && receives && nccl_->goes(source.device, target.device)) {
     put([=, this, bytes = from.bytes(),
          lane = stream()] { nccl_->copy(target, source, bytes, lane); },
         &NcclTransport::copy, target.memory, target.device, source.memory, source.device,

@@ -1,6 +1,7 @@
 #include "exec/cuda_head_kernels.h"
 
 #include "exec/cuda_each.cuh"
+#include "exec/cuda_gradient_check.cuh"
 
 namespace unlatch::exec::cuda {
 namespace {
@@ -49,19 +50,6 @@ struct EndEnergy {
   }
 };
 
-__device__ bool is_left_out(const NormalisedStep& step) {
-  return step.check != nullptr && step.check->not_finite != 0;
-}
-
-/// Whoever finds one writes the same.
-struct LookAtGradient {
-  NormalisedStep step;
-  const float* gradient;
-  __device__ void operator()(std::size_t i) const {
-    if (!isfinite(gradient[i])) step.check->not_finite = 1;
-  }
-};
-
 template <class T>
 struct StepConstants {
   NormalisedStep step;
@@ -69,7 +57,7 @@ struct StepConstants {
   ConstantRows rows;
   float* constants;
   __device__ void operator()(std::size_t column) const {
-    if (!is_left_out(step)) {
+    if (!leaves_out(step.check)) {
       step_constants(rows, slope, column, step.rate / *step.energy, constants);
     }
   }
@@ -80,16 +68,11 @@ struct StepMap {
   float* weights;
   float* gradient;
   __device__ void operator()(std::size_t i) const {
-    if (!is_left_out(step)) {
+    if (!leaves_out(step.check)) {
       weights[i] -= static_cast<float>(step.rate / *step.energy) * gradient[i];
     }
     gradient[i] = 0;
   }
-};
-
-struct EndNormalisedStep {
-  NormalisedStep step;
-  __device__ void operator()(std::size_t) const { end_step(*step.check); }
 };
 
 }  // namespace
@@ -119,13 +102,13 @@ void launch_energy(StreamHandle stream, Precision precision, const void* x, std:
 void launch_synthesiser_step(StreamHandle stream, Precision precision, NormalisedStep step,
                              const void* slope, ConstantRows rows, float* constants, float* weights,
                              float* gradient, std::size_t n) {
-  if (step.check != nullptr) launch(stream, n, LookAtGradient{step, gradient});
+  if (step.check != nullptr) launch(stream, n, LookForNotFinite{gradient, step.check});
   with_type(precision, [=](auto t) {
     launch(stream, static_cast<std::size_t>(rows.row),
            StepConstants<decltype(t)>{step, as(slope, t), rows, constants});
   });
   launch(stream, n, StepMap{step, weights, gradient});
-  if (step.check != nullptr) launch(stream, 1, EndNormalisedStep{step});
+  if (step.check != nullptr) launch(stream, 1, EndStep{step.check});
 }
 
 }  // namespace unlatch::exec::cuda

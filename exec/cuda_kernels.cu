@@ -1,6 +1,7 @@
 #include "exec/cuda_kernels.h"
 
 #include "exec/cuda_each.cuh"
+#include "exec/cuda_gradient_check.cuh"
 
 namespace unlatch::exec::cuda {
 namespace {
@@ -99,20 +100,6 @@ struct SumRows {
   }
 };
 
-/// Whoever finds one writes the same.
-struct LookForNotFinite {
-  const float* gradient;
-  GradientCheck* check;
-  __device__ void operator()(std::size_t i) const {
-    if (!isfinite(gradient[i])) check->not_finite = 1;
-  }
-};
-
-struct EndStep {
-  GradientCheck* check;
-  __device__ void operator()(std::size_t) const { end_step(*check); }
-};
-
 struct Optimize {
   Step step;
   float* weights;
@@ -120,7 +107,7 @@ struct Optimize {
   float* velocity;
   const GradientCheck* check;
   __device__ void operator()(std::size_t i) const {
-    if (check != nullptr && check->not_finite != 0) {
+    if (leaves_out(check)) {
       gradient[i] = 0;
     } else {
       step_weight(step, weights[i], gradient[i], velocity == nullptr ? nullptr : velocity + i);

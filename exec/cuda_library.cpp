@@ -31,17 +31,6 @@ std::string decimal_version(std::size_t number) {
   return fmt::format("{}.{}.{}", number / 10000, number % 10000 / 100, number % 100);
 }
 
-void require_device_form(const TaskGraph& graph) {
-  const Learning& learning = graph.learning();
-  require(graph.shape().copies == 1 || learning.agreement.is_dense_all_reduce(),
-          "{}: servers and compressed gradients are not available on CUDA in this version; use "
-          "--device cpu",
-          graph.schedule());
-  require(learning.drift_decay == 0,
-          "{}: correct= is not available on CUDA in this version; use --device cpu",
-          graph.schedule());
-}
-
 class CudaRun : public DeviceRun {
  public:
   CudaRun(const TaskGraph& graph, const models::Model& model,
@@ -192,7 +181,6 @@ class CudaLibrary : public DeviceLibrary {
   std::unique_ptr<DeviceRun> start(const TaskGraph& graph, const models::Model& model,
                                    std::span<const models::StageRange> ranges, const DnnRun& run,
                                    const DeviceSettings& settings, Feed& feed) const override {
-    require_device_form(graph);
     return std::make_unique<CudaRun>(graph, model, ranges, run, settings, feed);
   }
 };

@@ -33,7 +33,8 @@ CudaStage::CudaStage(const models::Model& model, const models::StageRange& range
       slots_(slots),
       optimizer_(run.optimizer),
       loss_scale_(loss_scale),
-      initial_(models::initial_weights(model, range, run.seed)) {
+      initial_(models::initial_weights(model, range, run.seed)),
+      math_(device(), loss_scale, check_) {
   statistics_ = device().upload(rank, models::initial_statistics(model, range));
   if (optimizer_.momentum != 0) velocity_ = zero_gradient();
   if (loss_scale != 1) check_ = device().upload(rank, std::array<float, 2>{});  // both counts 0
@@ -165,11 +166,12 @@ Tensor CudaStage::predicted(const Tensor& weights, int updates, double rate) {
   return moved;
 }
 
+/// A server's weights are stepped by all copies in turn, on the devices of their ranks.
 void CudaStage::update(Tensor& weights, Tensor& gradient, double rate) {
+  velocity_ = device().brought(std::move(velocity_));
   device().launch(launch_optimizer, step_of(optimizer_, rate, loss_scale_), device().write(weights),
                   device().write(gradient), velocity_.empty() ? nullptr : device().write(velocity_),
-                  floats(weights),
-                  check_.empty() ? nullptr : device().write<GradientCheck>(check_));
+                  floats(weights), math_.check());
 }
 
 std::vector<std::unique_ptr<CudaStage>> make_cuda_stages(

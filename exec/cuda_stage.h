@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exec/cuda_op.h"
+#include "exec/cuda_parameter_math.h"
 #include "exec/dnn_stage.h"
 #include "exec/layer_chain.h"
 
@@ -53,11 +54,11 @@ class CudaStage : public StageModule {
             Workspace& workspace) override;
   void report_loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,
                    Workspace& workspace, std::function<void(const Loss&)> report) override;
-  Number number() const override { return Number::float32; }
   std::size_t optimizer_bytes() const override { return velocity_.bytes(); }
   Tensor received(Tensor tensor) override { return device().brought(std::move(tensor)); }
   Tensor copy_of(const Tensor& weights) override { return device().copy_of(weights); }
   void all_reduce(std::span<Tensor* const> tensors, double factor) override;
+  ParameterMath& math() override { return math_; }
   Tensor predicted(const Tensor& weights, int updates, double rate) override;
   void update(Tensor& weights, Tensor& gradient, double rate) override;
 
@@ -82,6 +83,7 @@ class CudaStage : public StageModule {
   Tensor statistics_;
   Tensor velocity_;  ///< empty for plain SGD
   Tensor check_;     ///< empty where the loss is not scaled
+  CudaParameterMath math_;
 };
 
 /// The stages of one copy of the model. Throws Error like make_dnn_stages().

@@ -5,6 +5,7 @@
 
 #include "exec/dnn_chain.h"
 #include "exec/dnn_loss.h"
+#include "exec/host_parameter_math.h"
 #include "schedules/error.h"
 
 namespace unlatch::exec {
@@ -39,6 +40,7 @@ struct DnnStageModule::Parts {
   std::vector<float> initial;
   std::vector<float> statistics;
   models::Optimizer<float> optimizer;
+  HostParameterMath<float> math;
   BufferPool pool;
 
   Parts(Chain layers, std::vector<float> weights, std::vector<float> running,
@@ -136,6 +138,8 @@ Tensor DnnStageModule::copy_of(const Tensor& weights) { return parts_->pool.copy
 void DnnStageModule::all_reduce(std::span<Tensor* const> tensors, double factor) {
   all_reduce_as<float>(tensors, factor);
 }
+
+ParameterMath& DnnStageModule::math() { return parts_->math; }
 
 Tensor DnnStageModule::predicted(const Tensor& weights, int updates, double rate) {
   const Tensor moved = parts_->pool.copy_of(weights);

@@ -44,10 +44,10 @@ class DnnStageModule : public StageModule {
   void backward_weight(const Tape& tape, Tensor& weight_gradient, Workspace& workspace) override;
   Loss loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,
             Workspace& workspace) override;
-  Number number() const override { return Number::float32; }
   std::size_t optimizer_bytes() const override;
   Tensor copy_of(const Tensor& weights) override;
   void all_reduce(std::span<Tensor* const> tensors, double factor) override;
+  ParameterMath& math() override;
   Tensor predicted(const Tensor& weights, int updates, double rate) override;
   void update(Tensor& weights, Tensor& gradient, double rate) override;
 

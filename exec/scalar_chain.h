@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "exec/host_parameter_math.h"
 #include "exec/stage_module.h"
 
 namespace unlatch::exec {
@@ -30,10 +31,10 @@ class ScalarChainModule : public StageModule {
   void backward_weight(const Tape& tape, Tensor& weight_gradient, Workspace& workspace) override;
   Loss loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,
             Workspace& workspace) override;
-  Number number() const override { return Number::float64; }
   std::size_t optimizer_bytes() const override { return optimizer_.bytes(); }
   Tensor copy_of(const Tensor& weights) override;
   void all_reduce(std::span<Tensor* const> tensors, double factor) override;
+  ParameterMath& math() override { return math_; }
   Tensor predicted(const Tensor& weights, int updates, double rate) override;
   void update(Tensor& weights, Tensor& gradient, double rate) override;
 
@@ -41,6 +42,7 @@ class ScalarChainModule : public StageModule {
   std::vector<double> initial_;
   Activation activation_;
   models::Optimizer<double> optimizer_;
+  HostParameterMath<double> math_;
   mutable BufferPool pool_;
 };
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <unordered_set>
 
+#include "exec/parameter_math.h"
 #include "exec/tensor.h"
 #include "models/optimizer.h"
 #include "schedules/ids.h"
@@ -60,6 +61,7 @@ class StageModule {
   /// Writes `factor` times the sum of the tensors, in their order, into all of them: weights or
   /// gradients of this stage and its copies.
   virtual void all_reduce(std::span<Tensor* const> tensors, double factor) = 0;
+  virtual ParameterMath& math() = 0;
 
   /// Flat parameters of the stage's layers in order (see models::parameters()).
   virtual Tensor initial_weights() const = 0;
@@ -91,9 +93,6 @@ class StageModule {
                            std::function<void(const Loss&)> report) {
     report(loss(output, target, scale, gradient, workspace));
   }
-  /// What its tensors of weights and gradients hold.
-  enum class Number { float32, float64 };
-  virtual Number number() const = 0;
   /// Of the state of its optimizer.
   virtual std::size_t optimizer_bytes() const = 0;
   /// A copy of the weights as the optimizer's momentum alone would move them in so many updates.

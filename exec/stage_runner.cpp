@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "models/drift.h"
 #include "schedules/error.h"
 #include "schedules/properties.h"
 
@@ -71,29 +72,17 @@ void StageRunner::open(Stage k, StageModule* module, LocalHead* head) {
 
 void StageRunner::follow_drift() {
   delays_ = properties(graph_).forward_staleness;
-  const double decay = graph_.learning().drift_decay;
-  for (std::size_t k = 0; decay > 0 && k < stages_.size(); ++k) {
-    const StageState& stage = stages_[k];
-    if (stage.module->number() == StageModule::Number::float64) {
-      drifts_.emplace_back(
-          models::Drift<double>(decay, delays_[k], stage.weights.as<double>().size()));
-    } else {
-      drifts_.emplace_back(
-          models::Drift<float>(decay, delays_[k], stage.weights.as<float>().size()));
-    }
-  }
+  if (graph_.learning().drift_decay == 0) return;
+  for (const StageState& stage : stages_) drifts_.push_back(stage.module->zero_gradient());
 }
 
 /// As they are, or moved back to about where the forward saw them.
 Tensor StageRunner::weights_for_backward(const Task& task) {
-  if (drifts_.empty() || delays_[task.stage.value] == 0) return read_weights(task);
-  Tensor moved = state(task).module->copy_of(read_weights(task));
-  std::visit(
-      [&](const auto& drift) {
-        using Real = typename std::decay_t<decltype(drift)>::Number;
-        drift.move_back(moved.as<Real>());
-      },
-      drifts_[task.stage.value]);
+  const std::size_t k = task.stage.value;
+  if (drifts_.empty() || delays_[k] == 0) return read_weights(task);
+  StageModule& module = *state(task).module;
+  Tensor moved = module.copy_of(read_weights(task));
+  module.math().move_back(delays_[k], drifts_[k], moved);
   return moved;
 }
 
@@ -158,7 +147,7 @@ void StageRunner::perform(const Task& task, Workspace& workspace) {
   }
 }
 
-const Tensor& StageRunner::read_weights(const Task& task) const {
+const Tensor& StageRunner::read_weights(const Task& task) {
   if (served()) return copies_->sent(task);
   const StageState& stage = stages_[task.stage.value];
   return task.version == stage.version ? stage.weights : stage.stash.at(task.version);
@@ -297,12 +286,9 @@ void StageRunner::update(const Task& task) {
     stage.module->update(stage.weights, stage.gradient, rate);
   }
   if (!drifts_.empty()) {
-    std::visit(
-        [&](auto& drift) {
-          using Real = typename std::decay_t<decltype(drift)>::Number;
-          drift.note_step(before.as<Real>(), stage.weights.as<Real>());
-        },
-        drifts_[task.stage.value]);
+    const std::size_t k = task.stage.value;
+    const double kept = models::kept_at_a_step(graph_.learning().drift_decay, delays_[k]);
+    stage.module->math().note_step(kept, drifts_[k], before, stage.weights);
   }
   if (stage.head != nullptr) stage.head->update(rate);
   if (served()) return observe_server(task);

@@ -3,12 +3,10 @@
 
 #include <functional>
 #include <memory>
-#include <variant>
 #include <vector>
 
 #include "exec/copies.h"
 #include "exec/task_runner.h"
-#include "models/drift.h"
 #include "schedules/graph.h"
 #include "traces/memory.h"
 
@@ -51,7 +49,7 @@ class StageRunner : public TaskRunner {
   void open(Stage k, StageModule* module, LocalHead* head);
   void perform(const Task& task, Workspace& workspace);
   /// The weights of the version that a task reads, from the stash if an update came between.
-  const Tensor& read_weights(const Task& task) const;
+  const Tensor& read_weights(const Task& task);
   Tensor target_of(const Task& task);
   Tensor target_of_head(const Task& task);
   Tensor take_input(const Task& task);
@@ -85,7 +83,7 @@ class StageRunner : public TaskRunner {
   KeptMemory kept_;
   std::vector<StageState> stages_;
   std::vector<int> delays_;  ///< forward staleness by stage, where PipeMare's corrections need it
-  std::vector<std::variant<models::Drift<float>, models::Drift<double>>> drifts_;  ///< likewise
+  std::vector<Tensor> drifts_;      ///< mean steps of each stage's weights, likewise
   std::unique_ptr<Copies> copies_;  ///< null for one copy of the model
 };
 

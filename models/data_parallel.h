@@ -6,54 +6,51 @@
 
 #include <cstddef>
 #include <span>
-#include <vector>
 
 #include "schedules/learning.h"
 
 namespace unlatch::models {
 
-/// Adds to a gradient what the way from the weights it was computed at to those of now would have
-/// changed: lambda g g (weights - sent), element by element.
-template <class Real>
-class Compensator {
- public:
-  Compensator(const Compensation& spec, std::size_t parameters);
-  void correct(std::span<Real> gradient, std::span<const Real> weights, std::span<const Real> sent);
+/// What is added to an adaptive compensation's mean square.
+inline constexpr double least_mean_square = 1e-7;
 
- private:
-  Compensation spec_;
-  std::vector<Real> mean_square_;  ///< adaptive only
-};
+/// Adds to a gradient what the way from the weights it was computed at to those of now would have
+/// changed: lambda g g (weights - sent), element by element. `mean_square` is a state that starts
+/// as zeros, used where the compensation is adaptive.
+template <class Real>
+void compensate(const Compensation& spec, std::span<Real> mean_square, std::span<Real> gradient,
+                std::span<const Real> weights, std::span<const Real> sent);
 
 /// w -= rate (own g + server (kept w_pre - w) + decay w) with the local step's own rate.
 template <class Real>
 void local_step(const LocalStep& spec, std::span<Real> weights, std::span<const Real> gradient,
                 std::span<const Real> earlier, double rate);
+/// The share of w_pre in it.
+double kept_share(const LocalStep& spec, double rate);
 
-/// What one copy gathers until it is large enough to be sent.
+/// Replaces the gradient by what a copy sends: the largest entries that it has gathered, zero
+/// elsewhere; of equal ones the first. `update` counts from 0 and sets the ratio while warming up.
+/// `momentum` and `gathered` are states that start as zeros.
 template <class Real>
-class Compressor {
- public:
-  Compressor(const Compression& spec, std::size_t parameters);
-  /// Replaces the gradient by what is sent: the largest gathered entries, zero elsewhere; of equal
-  /// ones the first. `update` counts from 0 and sets the ratio while warming up.
-  void compress(std::span<Real> gradient, int update);
-
- private:
-  Compression spec_;
-  std::vector<Real> momentum_, gathered_;
-};
+void compress(const Compression& spec, int update, std::span<Real> momentum,
+              std::span<Real> gathered, std::span<Real> gradient);
 
 /// The share of entries sent at an update: geometric steps from dense to the final ratio.
 double compression_ratio(const Compression& spec, int update);
+/// How many of so many entries that is.
+std::size_t entries_sent(const Compression& spec, int update, std::size_t entries);
 
-extern template class Compensator<float>;
-extern template class Compensator<double>;
-extern template class Compressor<float>;
-extern template class Compressor<double>;
+extern template void compensate(const Compensation&, std::span<float>, std::span<float>,
+                                std::span<const float>, std::span<const float>);
+extern template void compensate(const Compensation&, std::span<double>, std::span<double>,
+                                std::span<const double>, std::span<const double>);
 extern template void local_step(const LocalStep&, std::span<float>, std::span<const float>,
                                 std::span<const float>, double);
 extern template void local_step(const LocalStep&, std::span<double>, std::span<const double>,
                                 std::span<const double>, double);
+extern template void compress(const Compression&, int, std::span<float>, std::span<float>,
+                              std::span<float>);
+extern template void compress(const Compression&, int, std::span<double>, std::span<double>,
+                              std::span<double>);
 
 }  // namespace unlatch::models

@@ -10,25 +10,26 @@ double rescaled_rate(int delay, int update, int updates) {
   return std::pow(delay, static_cast<double>(update) / updates - 1);
 }
 
-template <class Real>
-Drift<Real>::Drift(double decay, int delay, std::size_t parameters)
-    : kept_(static_cast<Real>(std::pow(decay, 1.0 / std::max(delay, 1)))),
-      delay_(static_cast<Real>(delay)),
-      mean_(parameters) {}
+double kept_at_a_step(double decay, int delay) { return std::pow(decay, 1.0 / std::max(delay, 1)); }
 
 template <class Real>
-void Drift<Real>::note_step(std::span<const Real> before, std::span<const Real> after) {
-  for (std::size_t j = 0; j < mean_.size(); ++j) {
-    mean_[j] = kept_ * mean_[j] + (1 - kept_) * (after[j] - before[j]);
+void note_step(Real kept, std::span<Real> mean, std::span<const Real> before,
+               std::span<const Real> after) {
+  for (std::size_t j = 0; j < mean.size(); ++j) {
+    mean[j] = kept * mean[j] + (1 - kept) * (after[j] - before[j]);
   }
 }
 
 template <class Real>
-void Drift<Real>::move_back(std::span<Real> weights) const {
-  for (std::size_t j = 0; j < mean_.size(); ++j) weights[j] -= delay_ * mean_[j];
+void move_back(int delay, std::span<const Real> mean, std::span<Real> weights) {
+  const Real steps = static_cast<Real>(delay);
+  for (std::size_t j = 0; j < mean.size(); ++j) weights[j] -= steps * mean[j];
 }
 
-template class Drift<float>;
-template class Drift<double>;
+template void note_step(float, std::span<float>, std::span<const float>, std::span<const float>);
+template void note_step(double, std::span<double>, std::span<const double>,
+                        std::span<const double>);
+template void move_back(int, std::span<const float>, std::span<float>);
+template void move_back(int, std::span<const double>, std::span<double>);
 
 }  // namespace unlatch::models

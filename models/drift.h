@@ -4,7 +4,6 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
 namespace unlatch::models {
 
@@ -12,24 +11,22 @@ namespace unlatch::models {
 /// after `updates` of them; 1 for delays below 2.
 double rescaled_rate(int delay, int update, int updates);
 
-/// T2: a running mean of the steps of one stage's weights.
+/// T2: the share of itself that a running mean of steps keeps at each, so that it forgets to a
+/// share `decay` within `delay` updates.
+double kept_at_a_step(double decay, int delay);
+/// Takes the step from `before` to `after` into the mean, which starts as zeros.
 template <class Real>
-class Drift {
- public:
-  using Number = Real;
-  /// The mean forgets to a share `decay` within `delay` updates.
-  Drift(double decay, int delay, std::size_t parameters);
-  void note_step(std::span<const Real> before, std::span<const Real> after);
-  /// Moves weights back by `delay` mean steps, to about where a forward saw them.
-  void move_back(std::span<Real> weights) const;
+void note_step(Real kept, std::span<Real> mean, std::span<const Real> before,
+               std::span<const Real> after);
+/// Moves weights back by `delay` mean steps, to about where a forward saw them.
+template <class Real>
+void move_back(int delay, std::span<const Real> mean, std::span<Real> weights);
 
- private:
-  Real kept_;
-  Real delay_;
-  std::vector<Real> mean_;
-};
-
-extern template class Drift<float>;
-extern template class Drift<double>;
+extern template void note_step(float, std::span<float>, std::span<const float>,
+                               std::span<const float>);
+extern template void note_step(double, std::span<double>, std::span<const double>,
+                               std::span<const double>);
+extern template void move_back(int, std::span<const float>, std::span<float>);
+extern template void move_back(int, std::span<const double>, std::span<double>);
 
 }  // namespace unlatch::models

@@ -65,6 +65,7 @@ struct Case {
   int micro_batches = 1;
   int steps = 4;
   std::string optimizer = "momentum:momentum=0.9,decay=0.001";
+  int replicas = 1;
 };
 
 constexpr int batch_size = 16;
@@ -73,7 +74,10 @@ class Runs {
  public:
   explicit Runs(const Case& c)
       : graph_(ScheduleSpec::parse(c.schedule)
-                   .make({.stages = c.stages, .micro_batches = c.micro_batches, .batches = c.steps})
+                   .make({.stages = c.stages,
+                          .micro_batches = c.micro_batches,
+                          .batches = c.steps,
+                          .replicas = c.replicas})
                    .build()),
         model_(c.model),
         ranges_(models::uniform_partition(static_cast<int>(c.model.layers.size()), c.stages)),
@@ -86,10 +90,13 @@ class Runs {
   }
 
   Left on_cpu() {
-    const auto stages = make_dnn_stages(model_, ranges_, run_);
+    std::vector<std::vector<std::unique_ptr<DnnStageModule>>> copies;
     std::vector<StageModule*> modules;
-    for (const auto& stage : stages) modules.push_back(stage.get());
-    const auto heads = make_dnn_heads(graph_.learning().local_gradients, stages, run_);
+    for (int copy = 0; copy < graph_.shape().copies; ++copy) {
+      copies.push_back(make_dnn_stages(model_, ranges_, run_));
+      for (const auto& stage : copies.back()) modules.push_back(stage.get());
+    }
+    const auto heads = make_dnn_heads(graph_.learning().local_gradients, copies.front(), run_);
     std::vector<LocalHead*> lent_heads;
     for (const auto& head : heads) lent_heads.push_back(head.get());
     StageRunner runner(graph_, modules, feed_, rate(), observer(), lent_heads);
@@ -98,7 +105,7 @@ class Runs {
     std::vector<Tensor> weights;
     for (const Stage k : up_to<Stage>(graph_.shape().stages)) weights.push_back(runner.weights(k));
     left_.weights = joined_weights(weights);
-    left_.statistics = joined_statistics(stages);
+    left_.statistics = joined_statistics(copies.front());
     left_.heads = parameters_of(lent_heads);
     return left_;
   }
@@ -323,6 +330,25 @@ TEST_F(OnDevice, EveryScheduleTrainsAsOnTheCpu) {
       expect_close(found.weights, expected.weights, 1e-3, "weights");
       expect_close(found.heads, expected.heads, 1e-3, "local heads");
     }
+  }
+}
+
+TEST_F(OnDevice, ReplicasTrainAsOnTheCpu) {
+  const models::Model lenet = models::make_model("lenet", {1, 8, 8}, 10);
+  for (const char* schedule :
+       {"ssgd", "local-sgd:steps=2", "asgd:inside=1f1b", "asgd:compensation=adaptive,lambda=20",
+        "ssp:bound=1", "ssd-sgd:delay=3,warmup=2", "ssgd:compression=topk,ratio=0.05,clip=0.5"}) {
+    SCOPED_TRACE(schedule);
+    Runs runs({.name = schedule,
+               .model = lenet,
+               .schedule = schedule,
+               .stages = 2,
+               .micro_batches = 2,
+               .steps = 8,
+               .optimizer = "sgd",
+               .replicas = 2});
+    const Left expected = runs.on_cpu();
+    expect_close(runs.on_gpu().weights, expected.weights, 1e-3, "weights");
   }
 }
 

@@ -79,10 +79,13 @@ int count_before(const std::string& text, const std::string& name) {
 }
 
 constexpr double tolerance = 1e-5;  // sums in another order
-const std::vector<std::string> schedules = {"bp",        "gpipe", "1f1b", "ddg",
-                                            "fr",        "fdg",   "dsp",  "zb-h1",
-                                            "pipedream", "dgl",   "dni",  "dni:conditional=yes",
-                                            "dfa"};
+const std::vector<std::string> schedules = {"bp",        "gpipe",
+                                            "1f1b",      "ddg",
+                                            "fr",        "fdg",
+                                            "dsp",       "zb-h1",
+                                            "pipedream", "dgl",
+                                            "dni",       "dni:conditional=yes",
+                                            "dfa",       "pipedream:weights=latest,correct=0.5"};
 
 TEST(StandIn, TrainsByEveryScheduleOnOneDeviceAndOnMany) {
   for (const std::string& schedule : schedules) {
@@ -177,7 +180,14 @@ TEST(StandIn, ReplicasTrainAsOnTheCpu) {
        {Case{"--schedule ssgd:inside=1f1b --replicas 2 --stages 2 --microbatches 2", 4},
         Case{"--schedule ssgd --replicas 4 --stages 1", 4},
         Case{"--schedule local-sgd:steps=3 --replicas 2 --stages 1", 2},
-        Case{"--schedule dfa --replicas 2 --stages 2", 4}}) {
+        Case{"--schedule dfa --replicas 2 --stages 2", 4},
+        Case{"--schedule asgd:inside=1f1b --replicas 2 --stages 2 --microbatches 2", 4},
+        Case{"--schedule asgd:compensation=constant,lambda=20 --replicas 4 --stages 1", 4},
+        Case{"--schedule asgd:compensation=adaptive,lambda=20 --replicas 2 --stages 2", 4},
+        Case{"--schedule ssp:bound=1 --replicas 4 --stages 1", 4},
+        Case{"--schedule ssd-sgd:delay=3,warmup=2 --replicas 2 --stages 2", 4},
+        Case{"--schedule ssd-sgd:glu=b,delay=2,warmup=1,local_decay=0.1 --replicas 2 --stages 1",
+             2}}) {
     SCOPED_TRACE(schedule);
     const std::string what = fmt::format("{} --steps 12 {}", schedule, lenet);
     const std::string expected = trained("", what);
@@ -196,15 +206,52 @@ TEST(StandIn, ReplicasTrainAsOnTheCpu) {
   }
 }
 
-TEST(StandIn, ReplicasOfAStageWithoutParametersHaveNothingToSum) {
+/// Sums differ in their last bits, so that an entry may be sent an update earlier or later.
+TEST(StandIn, ReplicasSendTheLargestEntriesOfTheirGradients) {
   const std::string what =
-      "--schedule fr --replicas 2 --stages 3 --partition 1/1/3 --steps 6 --model mlp --data digits "
-      "--batch-size 16 --lr 0.05";
+      "--schedule ssgd:compression=topk,ratio=0.05,clip=0.5,warmup=1,step=3 --replicas 2 --stages "
+      "2 --steps 12 --model lenet --data digits --batch-size 16 --lr 0.05 --partition uniform";
   const std::string expected = trained("", what);
-  for (const std::string& flags : {on_one, apart(6), apart(6) + " --transport nccl"}) {
-    SCOPED_TRACE(flags);
-    EXPECT_LT(difference(trained("devices=6", fmt::format("{} {}", what, flags)), expected),
-              tolerance);
+  const std::string found = trained("seed=1", fmt::format("{} {}", what, on_one));
+  EXPECT_LT(difference(found, expected), 1e-3);
+  for (const char* flags : {"", "--transport nccl --cuda-graph yes"}) {
+    EXPECT_EQ(trained("devices=4,seed=2", fmt::format("{} {} {}", what, apart(4), flags)), found);
+  }
+}
+
+/// The scale changes no bit, as it is a power of two, but where it makes numbers infinite.
+TEST(StandIn, ReplicasTrainTheSameHoweverTheLossIsScaled) {
+  for (const char* schedule :
+       {"asgd:compensation=adaptive,lambda=20", "asgd", "ssd-sgd:delay=2,warmup=2",
+        "ssgd:compression=topk,ratio=0.05,clip=0.5"}) {
+    SCOPED_TRACE(schedule);
+    const std::string what = fmt::format(
+        "--schedule {} --replicas 2 --stages 2 --steps 8 --model lenet --data digits --batch-size "
+        "16 --lr 0.05 --partition uniform {} --precision fp16 --loss-scale",
+        schedule, on_one);
+    std::string said;
+    const std::string expected = trained("seed=1", what + " 1024");
+    EXPECT_LT(difference(trained("seed=1", what + " 4096", &said), expected), 1e-2);
+    EXPECT_THAT(said, testing::Not(HasSubstr("left out")));
+    const std::string overflowed = trained("seed=1", what + " 16777216", &said);
+    EXPECT_THAT(said, HasSubstr("left out"));
+    EXPECT_TRUE(std::isfinite(difference(overflowed, expected)));
+  }
+}
+
+TEST(StandIn, ReplicasOfAStageWithoutParametersHaveNothingToSum) {
+  for (const char* schedule : {"fr", "asgd:compensation=adaptive,lambda=1", "ssd-sgd:warmup=2",
+                               "ssgd:compression=topk,ratio=0.5"}) {
+    const std::string what = fmt::format(
+        "--schedule {} --replicas 2 --stages 3 --partition 1/1/3 --steps 6 --model mlp --data "
+        "digits --batch-size 16 --lr 0.05",
+        schedule);
+    const std::string expected = trained("", what);
+    for (const std::string& flags : {on_one, apart(6), apart(6) + " --transport nccl"}) {
+      SCOPED_TRACE(fmt::format("{} {}", schedule, flags));
+      EXPECT_LT(difference(trained("devices=6", fmt::format("{} {}", what, flags)), expected),
+                tolerance);
+    }
   }
 }
 

@@ -12,6 +12,7 @@
 #include "exec/stage_module.h"
 #include "exec/stream_memory.h"
 #include "exec/stream_replay.h"
+#include "schedules/error.h"
 #include "tests/exec/stream_device.h"
 #include "tests/support/recording_streams.h"
 
@@ -195,7 +196,6 @@ class NotedStage : public StageModule {
       report({.loss = *slot, .correct = 0, .samples = 1});
     });
   }
-  Number number() const override { return Number::float64; }
   std::size_t optimizer_bytes() const override { return 0; }
   Tensor copy_of(const Tensor& weights) override {
     const Tensor copy = device_.taken();
@@ -227,6 +227,7 @@ class NotedStage : public StageModule {
           device_.used(*tensors.front()), device_.used(*tensor));
     }
   }
+  ParameterMath& math() override { fail("a noted stage has plain updates and sums alone"); }
   Tensor predicted(const Tensor& weights, int, double) override { return copy_of(weights); }
   void update(Tensor& weights, Tensor& gradient, double rate) override {
     device_.launch(

@@ -21,7 +21,6 @@ namespace unlatch::exec {
 namespace {
 
 using testing_support::describe;
-using testing_support::small_device_graphs;
 using testing_support::small_graphs;
 
 using testing::HasSubstr;
@@ -87,7 +86,7 @@ Outcome run_on_streams(const TaskGraph& graph, const ChainProblem& problem,
 }
 
 TEST(StreamBackend, OrdersEveryAccessAndComputesTheSameNumbers) {
-  const std::vector<TaskGraph> graphs = small_device_graphs();
+  const std::vector<TaskGraph> graphs = small_graphs();
   EXPECT_GT(graphs.size(), 150U);
   for (const TaskGraph& graph : graphs) {
     SCOPED_TRACE(describe(graph));
@@ -105,7 +104,7 @@ TEST(StreamBackend, OrdersEveryAccessAndComputesTheSameNumbers) {
 }
 
 TEST(StreamBackend, CopiesWhatGoesFromDeviceToDevice) {
-  for (const TaskGraph& graph : small_device_graphs()) {
+  for (const TaskGraph& graph : small_graphs()) {
     SCOPED_TRACE(describe(graph));
     const ChainProblem problem = problem_of(graph);
     const ChainResult expected = run_chain(graph, problem, {.workers = 1});
@@ -122,7 +121,7 @@ TEST(StreamBackend, CopiesWhatGoesFromDeviceToDevice) {
 /// So little memory that takers wait for the readers of others.
 TEST(StreamBackend, OrdersEveryAccessWhenMemoryIsShort) {
   int waited_more = 0;
-  for (const TaskGraph& graph : small_device_graphs()) {
+  for (const TaskGraph& graph : small_graphs()) {
     SCOPED_TRACE(describe(graph));
     const ChainProblem problem = problem_of(graph);
     const Outcome plenty = run_on_streams(graph, problem);
@@ -180,7 +179,7 @@ TEST(StreamBackend, MissesAnyWaitThatIsForgotten) {
 }
 
 TEST(StreamBackend, KeepsTheOrderOfEveryLane) {
-  for (const TaskGraph& graph : small_device_graphs()) {
+  for (const TaskGraph& graph : small_graphs()) {
     RecordingStreams streams(graph);
     StreamOrder order(graph, streams, graph.size());
     NoWork nothing;

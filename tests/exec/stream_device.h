@@ -53,6 +53,10 @@ struct Device {
     touch(tensor, true);
     return tensor;
   }
+  /// For the task at hand.
+  Tensor taken_here(const Tensor& values) {
+    return taken(graph.task(*order.current()).stage, values);
+  }
   bool is_here(const Tensor& tensor) const {
     return memory.device_of(tensor) == source.device_of(graph.lanes()[order.lane().value].rank);
   }
@@ -76,11 +80,68 @@ struct Device {
   std::size_t scratch = 0;
 };
 
+/// The host's, each access noted; states are brought to where the task at hand runs.
+class DeviceMath : public ParameterMath {
+ public:
+  DeviceMath(Device& device, ParameterMath& host) : device_(device), host_(host) {}
+
+  void clear(Tensor& tensor) override {
+    device_.touch(tensor, true);
+    host_.clear(tensor);
+  }
+  void add(const Tensor& more, Tensor& sum) override {
+    device_.touch_anywhere(more, false);
+    device_.touch(sum, true);
+    host_.add(more, sum);
+  }
+  void compensate(const Compensation& spec, Tensor& mean_square, Tensor& gradient,
+                  const Tensor& weights, const Tensor& sent) override {
+    bring(mean_square);
+    if (!mean_square.empty()) device_.touch(mean_square, true);
+    device_.touch(gradient, true);
+    for (const Tensor& read : {weights, sent}) device_.touch(read, false);
+    host_.compensate(spec, mean_square, gradient, weights, sent);
+  }
+  void local_step(const LocalStep& spec, Tensor& weights, const Tensor& gradient,
+                  const Tensor& earlier, double rate) override {
+    device_.touch(weights, true);
+    for (const Tensor& read : {gradient, earlier}) device_.touch(read, false);
+    host_.local_step(spec, weights, gradient, earlier, rate);
+  }
+  void compress(const Compression& spec, int update, Gathered& gathered,
+                Tensor& gradient) override {
+    for (const Tensor& state : {gathered.momentum, gathered.sum, gradient}) {
+      device_.touch(state, true);
+    }
+    host_.compress(spec, update, gathered, gradient);
+  }
+  void note_step(double kept, Tensor& mean, const Tensor& before, const Tensor& after) override {
+    device_.touch(mean, true);
+    for (const Tensor& read : {before, after}) device_.touch(read, false);
+    host_.note_step(kept, mean, before, after);
+  }
+  void move_back(int delay, const Tensor& mean, Tensor& weights) override {
+    device_.touch(mean, false);
+    device_.touch(weights, true);
+    host_.move_back(delay, mean, weights);
+  }
+
+ private:
+  void bring(Tensor& state) {
+    if (state.empty() || device_.is_here(state)) return;
+    device_.touch_anywhere(state, false);
+    state = device_.taken_here(state);
+  }
+
+  Device& device_;
+  ParameterMath& host_;
+};
+
 /// A stage of the scalar chain whose tensors and tapes lie in stream memory.
 class DeviceStage : public StageModule {
  public:
   DeviceStage(Device& device, Stage stage, StageModule& host)
-      : device_(device), stage_(stage), host_(host) {}
+      : device_(device), stage_(stage), host_(host), math_(device, host.math()) {}
 
   Tensor initial_weights() const override { return device_.taken(stage_, host_.initial_weights()); }
   Tensor zero_gradient() const override { return device_.taken(stage_, host_.zero_gradient()); }
@@ -145,21 +206,22 @@ class DeviceStage : public StageModule {
     const Loss found = loss(output, target, scale, gradient, workspace);
     device_.order.then([report = std::move(report), found] { report(found); });
   }
-  Number number() const override { return host_.number(); }
   std::size_t optimizer_bytes() const override { return host_.optimizer_bytes(); }
   Tensor received(Tensor tensor) override {
     if (device_.is_here(tensor)) return tensor;
     device_.touch_anywhere(tensor, false);
     return device_.taken(stage_, tensor);
   }
+  /// Where the task at hand runs, which may be a copy's that steps a server's weights.
   Tensor copy_of(const Tensor& weights) override {
-    device_.touch(weights, false);
-    return device_.taken(stage_, weights);
+    device_.touch_anywhere(weights, false);
+    return device_.taken_here(weights);
   }
   void all_reduce(std::span<Tensor* const> tensors, double factor) override {
     for (const Tensor* tensor : tensors) device_.touch(*tensor, true);
     host_.all_reduce(tensors, factor);
   }
+  ParameterMath& math() override { return math_; }
   Tensor predicted(const Tensor& weights, int updates, double rate) override {
     device_.touch(weights, false);
     return device_.taken(stage_, host_.predicted(weights, updates, rate));
@@ -188,6 +250,7 @@ class DeviceStage : public StageModule {
   Device& device_;
   Stage stage_;
   StageModule& host_;
+  DeviceMath math_;
 };
 
 /// A head of the scalar chain whose parameters, and sums of their gradients, lie in stream memory

@@ -11,16 +11,21 @@
 
 namespace unlatch::testing_support {
 
-/// Servers have no device form.
-inline bool runs_on_a_device(const TaskGraph& graph) {
-  return !graph.learning().agreement.has_server();
-}
-
 /// Heads with a loss, and synthesisers, belong to one copy of a model.
 inline bool runs_anywhere(const TaskGraph& graph) {
   const GradientSource source = graph.learning().local_gradients.source;
   return graph.shape().copies == 1 || source == GradientSource::next_stage ||
          source == GradientSource::feedback;
+}
+
+/// Of keys that change what tasks do with gradients and weights, and not the tasks.
+inline std::vector<std::string> variants_of_learning(std::string_view method) {
+  if (method == "ssgd") return {"ssgd:compression=topk,ratio=0.3,clip=0.1"};
+  if (method == "pipedream") return {"pipedream:weights=latest,correct=0.5"};
+  if (method == "asgd") {
+    return {"asgd:compensation=constant,lambda=0.5", "asgd:compensation=adaptive,lambda=0.5"};
+  }
+  return {};
 }
 
 inline std::vector<TaskGraph> small_graphs(int batches = 5) {
@@ -29,7 +34,9 @@ inline std::vector<TaskGraph> small_graphs(int batches = 5) {
     for (const auto& [ranks, parts, replicas] :
          {std::tuple{1, 2, 1}, {2, 4, 1}, {4, 8, 1}, {3, 6, 1}, {2, 4, 2}}) {
       const int stages = ranks * method.chunks.usual;
-      for (const std::string& text : variants(method, stages, method.chunks.usual)) {
+      std::vector<std::string> texts = variants(method, stages, method.chunks.usual);
+      for (std::string& text : variants_of_learning(method.name)) texts.push_back(std::move(text));
+      for (const std::string& text : texts) {
         const ScheduleSpec spec = ScheduleSpec::parse(text);
         const Shape shape{.stages = stages,
                           .chunks = method.chunks.usual,
@@ -42,12 +49,6 @@ inline std::vector<TaskGraph> small_graphs(int batches = 5) {
       }
     }
   }
-  return graphs;
-}
-
-inline std::vector<TaskGraph> small_device_graphs(int batches = 5) {
-  std::vector<TaskGraph> graphs = small_graphs(batches);
-  std::erase_if(graphs, [](const TaskGraph& graph) { return !runs_on_a_device(graph); });
   return graphs;
 }
 

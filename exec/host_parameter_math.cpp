@@ -1,0 +1,66 @@
+#include "exec/host_parameter_math.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "models/data_parallel.h"
+#include "models/drift.h"
+
+namespace unlatch::exec {
+namespace {
+
+template <class Real>
+std::span<const Real> read(const Tensor& tensor) {
+  return tensor.as<const Real>();
+}
+
+}  // namespace
+
+template <class Real>
+void HostParameterMath<Real>::clear(Tensor& tensor) {
+  std::ranges::fill(tensor.as<Real>(), Real{0});
+}
+
+template <class Real>
+void HostParameterMath<Real>::add(const Tensor& more, Tensor& sum) {
+  std::ranges::transform(read<Real>(sum), read<Real>(more), sum.data<Real>(), std::plus<>());
+}
+
+template <class Real>
+void HostParameterMath<Real>::compensate(const Compensation& spec, Tensor& mean_square,
+                                         Tensor& gradient, const Tensor& weights,
+                                         const Tensor& sent) {
+  models::compensate(spec, mean_square.as<Real>(), gradient.as<Real>(), read<Real>(weights),
+                     read<Real>(sent));
+}
+
+template <class Real>
+void HostParameterMath<Real>::local_step(const LocalStep& spec, Tensor& weights,
+                                         const Tensor& gradient, const Tensor& earlier,
+                                         double rate) {
+  models::local_step(spec, weights.as<Real>(), read<Real>(gradient), read<Real>(earlier), rate);
+}
+
+template <class Real>
+void HostParameterMath<Real>::compress(const Compression& spec, int update, Gathered& gathered,
+                                       Tensor& gradient) {
+  models::compress(spec, update, gathered.momentum.as<Real>(), gathered.sum.as<Real>(),
+                   gradient.as<Real>());
+}
+
+template <class Real>
+void HostParameterMath<Real>::note_step(double kept, Tensor& mean, const Tensor& before,
+                                        const Tensor& after) {
+  models::note_step(static_cast<Real>(kept), mean.as<Real>(), read<Real>(before),
+                    read<Real>(after));
+}
+
+template <class Real>
+void HostParameterMath<Real>::move_back(int delay, const Tensor& mean, Tensor& weights) {
+  models::move_back(delay, read<Real>(mean), weights.as<Real>());
+}
+
+template class HostParameterMath<float>;
+template class HostParameterMath<double>;
+
+}  // namespace unlatch::exec
