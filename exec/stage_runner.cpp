@@ -112,6 +112,10 @@ MemorySizes StageRunner::sizes() const {
     add(sizes.weight, stage.weights.bytes() + head.weights);
     add(sizes.gradient, stage.gradient.bytes() + head.gradient);
     add(sizes.optimizer, stage.module->optimizer_bytes() + head.optimizer);
+    add(sizes.output_gradient, stage.errors.size());
+  }
+  for (const Stage k : up_to<Stage>(graph_.shape().stages)) {
+    add(sizes.output, is_last(k) ? 0 : stages_[k.value + 1].activations.size());
   }
   return sizes;
 }
@@ -254,10 +258,10 @@ void StageRunner::backward(const Task& task, Workspace& workspace) {
   } else {
     gradient =
         stage.module->backward_input(weights, stage.tapes.at(i), error, scale, sends, workspace);
-    stage.tapes.shrank(i);
   }
   if (sends) stages_[task.stage.value - 1].errors.put(i, std::move(gradient));
-  if (task.op == Op::backward) forget(task);
+  if (task.op == Op::backward) return forget(task);
+  stage.tapes.shrank(i);
 }
 
 void StageRunner::backward_weight(const Task& task, Workspace& workspace) {

@@ -198,7 +198,7 @@ Command compare_command() {
                     Flag::Kind::repeated}}},
                  shape_flags(),
                  cost_flags(),
-                 memory_flags(),
+                 simulated_memory_flags(),
                  straggler_flags(),
                  layer_flags(),
                  {"Output",

@@ -47,7 +47,7 @@ Command simulate_command() {
                   {{"schedule", "SPEC", "NAME[:key=value[,key=value...]]", Flag::Kind::repeated}}},
                  shape_flags(),
                  cost_flags(),
-                 memory_flags(),
+                 simulated_memory_flags(),
                  straggler_flags(),
                  layer_flags(),
                  {"Output", own_flags()}},

@@ -172,7 +172,9 @@ MemorySizes memory_sizes_of(const PieceCosts& piece,
     sizes.weight.push_back(weights);
     sizes.gradient.push_back(weights);
     sizes.optimizer.push_back(piece.optimizer_state ? weights : 0);
+    sizes.output.push_back(bytes(piece.output_bytes[static_cast<std::size_t>(range.last)]));
   }
+  sizes.output_gradient = sizes.output;
   return sizes;
 }
 

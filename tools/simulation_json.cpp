@@ -27,7 +27,8 @@ Json rank_json(int rank, const RankMetrics& metrics, const RankMemory& memory) {
           {"peak_activations", memory.peak_activations},
           {"peak_inputs", memory.peak_inputs},
           {"peak_weight_versions", memory.peak_weight_versions},
-          {"peak_memory_bytes", memory.peak.bytes}};
+          {"peak_memory_bytes", memory.peak.bytes},
+          {"peak_memory_with_queues_bytes", memory.peak_with_queues}};
 }
 
 Json stages_json(const TaskGraph& graph, const Metrics& metrics) {

@@ -214,6 +214,11 @@ MemorySizes memory_sizes_of(const TrainingPlan& plan, const LocalGradients& loca
     sizes.weight.push_back(weights);
     sizes.gradient.push_back(weights);
     sizes.optimizer.push_back(plan.optimizer.momentum > 0 ? weights : 0);
+    const std::int64_t output = shapes[static_cast<std::size_t>(range.last) + 1].elements();
+    sizes.output.push_back(in_precision(output * float_bytes) * plan.piece_size());
+    const bool has_feedback = local.source == GradientSource::feedback;
+    const std::int64_t error = has_feedback ? shapes.back().elements() : output;
+    sizes.output_gradient.push_back(in_precision(error * float_bytes) * plan.piece_size());
     if (&range == &ranges.back()) break;  // no head on the last stage
     const exec::HeadSize head = exec::head_size(
         local, shapes[static_cast<std::size_t>(range.last) + 1], plan.model.classes);

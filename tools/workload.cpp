@@ -89,7 +89,7 @@ void require_one_source(const Arguments& arguments) {
   if (!profile && !cluster) return;
   const std::string_view source = profile ? "--profile" : "--cluster";
   require(arguments.has("batch-size"), "{} needs --batch-size B, the samples of a batch", source);
-  for (const FlagGroup& group : {cost_flags(), memory_flags()}) {
+  for (const FlagGroup& group : {cost_flags(), simulated_memory_flags()}) {
     for (const Flag& flag : group.flags) {
       const bool fits =
           flag.name == "overlap" || flag.name == "sends" || flag.name == "memory-limit";
@@ -169,7 +169,9 @@ MemorySizes read_memory_sizes(const Arguments& arguments, int stages) {
           .weight_grad_activation = arguments.sizes("weight-grad-activation-size", stages),
           .weight = arguments.sizes("weight-size", stages),
           .gradient = arguments.sizes("gradient-size", stages),
-          .optimizer = arguments.sizes("optimizer-size", stages)};
+          .optimizer = arguments.sizes("optimizer-size", stages),
+          .output = {},
+          .output_gradient = {}};
 }
 
 void read_stages(const Arguments& arguments, int usual_chunks, int otherwise, Shape& shape) {
@@ -251,6 +253,8 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
   } else {
     workload.times = sim::stage_times(cost_settings(arguments), stages);
     workload.sizes = read_memory_sizes(arguments, stages);
+    workload.sizes.output = arguments.sizes("output-size", stages);
+    workload.sizes.output_gradient = workload.sizes.output;
   }
   workload.memory_limit = arguments.size("memory-limit");
   if (workload.layers && workload.layers->cluster && !workload.memory_limit) {

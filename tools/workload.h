@@ -24,6 +24,7 @@ namespace unlatch::tools {
 FlagGroup shape_flags();
 FlagGroup cost_flags();
 FlagGroup memory_flags();
+FlagGroup simulated_memory_flags();  ///< and what is on its way
 FlagGroup straggler_flags();
 FlagGroup layer_flags();
 

@@ -44,6 +44,13 @@ FlagGroup memory_flags() {
            {"memory-limit", "SIZE", "Most that a rank may keep (of a cluster: its devices' memory)"}}};
 }
 
+FlagGroup simulated_memory_flags() {
+  FlagGroup group = memory_flags();
+  group.flags.push_back({"output-size", "SIZE[,..]",
+                         "An output, or its gradient, on its way: counted apart, not limited (0)"});
+  return group;
+}
+
 FlagGroup straggler_flags() {
   return {"Stragglers",
           {{"slow", "RANK:FACTOR", "A rank that is slow all the time; may be repeated",

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "traces/queues.h"
+
 namespace unlatch {
 
 namespace {
@@ -21,9 +23,11 @@ struct Change {
   int inputs = 0;
   int weight_versions = 0;
   std::int64_t bytes = 0;
+  int queued = 0;
+  std::int64_t queued_bytes = 0;
 
   bool empty() const {
-    return activations == 0 && inputs == 0 && weight_versions == 0 && bytes == 0;
+    return activations == 0 && inputs == 0 && weight_versions == 0 && bytes == 0 && queued == 0;
   }
   auto place() const { return std::tuple(at, !first, task, at_end); }
 };
@@ -32,7 +36,11 @@ struct Change {
 class ChangeReader {
  public:
   ChangeReader(const TaskGraph& graph, const Timeline& timeline, const MemorySizes& sizes)
-      : graph_(graph), timeline_(timeline), sizes_(sizes), changes_(graph.ranks()) {
+      : graph_(graph),
+        timeline_(timeline),
+        sizes_(sizes),
+        queues_(graph, sizes),
+        changes_(graph.ranks()) {
     stashed_.resize(graph.shape().stages);
     for (const Task& task : graph.tasks()) {
       recomputes_ = recomputes_ || task.op == Op::recompute;
@@ -41,13 +49,15 @@ class ChangeReader {
 
   std::vector<std::vector<Change>> read() {
     for (const TaskId id : graph_.ids()) {
+      if (sizes_.knows_queues()) follow_queues(id);
       if (!is_compute(graph_.task(id).op)) continue;
       add(id, at_start(id));
       add(id, at_end(id));
     }
     for (std::vector<Change>& changes : changes_) {
-      std::sort(changes.begin(), changes.end(),
-                [](const Change& a, const Change& b) { return a.place() < b.place(); });
+      // What a task does to queues comes first: it takes before it keeps, and sends before it
+      // frees.
+      std::ranges::stable_sort(changes, {}, &Change::place);
     }
     return std::move(changes_);
   }
@@ -55,6 +65,22 @@ class ChangeReader {
  private:
   void add(TaskId id, const Change& change) {
     if (!change.empty()) changes_[graph_.rank(graph_.task(id)).value].push_back(change);
+  }
+
+  /// Of any rank: a task takes what another rank has made.
+  void follow_queues(TaskId id) {
+    const Task& task = graph_.task(id);
+    const Span span = timeline_[id];
+    const auto note = [&](const QueueChange& queue, Change change) {
+      change.queued = queue.count;
+      change.queued_bytes = queue.bytes;
+      changes_[queue.rank.value].push_back(change);
+    };
+    const Change start{.at = span.start, .task = id};
+    const Change end{
+        .at = span.end, .task = id, .first = span.length() > nanoseconds{0}, .at_end = true};
+    for (const QueueChange& queue : queues_.taken(task)) note(queue, start);
+    for (const QueueChange& queue : queues_.left(task)) note(queue, end);
   }
 
   Change at_start(TaskId id) {
@@ -115,6 +141,7 @@ class ChangeReader {
   const TaskGraph& graph_;
   const Timeline& timeline_;
   const MemorySizes& sizes_;
+  Queues queues_;
   std::vector<std::vector<Change>> changes_;
   std::vector<std::vector<bool>> stashed_;
   bool recomputes_ = false;
@@ -139,6 +166,8 @@ void apply(const Change& change, MemoryLevel& level) {
   level.inputs += change.inputs;
   level.weight_versions += change.weight_versions;
   level.bytes += change.bytes;
+  level.queued += change.queued;
+  level.queued_bytes += change.queued_bytes;
 }
 
 RankMemory rank_memory(const TaskGraph& graph, const MemorySizes& sizes, Rank rank,
@@ -147,6 +176,7 @@ RankMemory rank_memory(const TaskGraph& graph, const MemorySizes& sizes, Rank ra
   MemoryLevel level = first_level(graph, sizes, rank);
   memory.levels.push_back(level);
   memory.peak = level;
+  memory.peak_with_queues = level.bytes;
   std::vector<int> versions(graph.shape().stages, 1);
   memory.peak_weight_versions = level.weight_versions > 0 ? 1 : 0;
   for (const Change& change : changes) {
@@ -157,6 +187,7 @@ RankMemory rank_memory(const TaskGraph& graph, const MemorySizes& sizes, Rank ra
     memory.peak_activations = std::max(memory.peak_activations, level.activations);
     memory.peak_inputs = std::max(memory.peak_inputs, level.inputs);
     if (level.bytes > memory.peak.bytes) memory.peak = level;
+    memory.peak_with_queues = std::max(memory.peak_with_queues, level.bytes + level.queued_bytes);
     if (memory.levels.size() > 1 && memory.levels.back().at == level.at) {
       memory.levels.back() = level;
     } else {
@@ -171,7 +202,8 @@ RankMemory rank_memory(const TaskGraph& graph, const MemorySizes& sizes, Rank ra
 MemorySizes MemorySizes::in_one_piece(int parts) const {
   MemorySizes sizes = *this;
   for (std::vector<std::int64_t>* each :
-       {&sizes.activation, &sizes.input, &sizes.weight_grad_activation}) {
+       {&sizes.activation, &sizes.input, &sizes.weight_grad_activation, &sizes.output,
+        &sizes.output_gradient}) {
     for (std::int64_t& bytes : *each) bytes *= parts;
   }
   return sizes;
@@ -181,7 +213,7 @@ MemorySizes MemorySizes::for_copies(int copies) const {
   MemorySizes sizes = *this;
   for (std::vector<std::int64_t>* each :
        {&sizes.activation, &sizes.input, &sizes.weight_grad_activation, &sizes.weight,
-        &sizes.gradient, &sizes.optimizer}) {
+        &sizes.gradient, &sizes.optimizer, &sizes.output, &sizes.output_gradient}) {
     const std::vector<std::int64_t> one = *each;
     for (int c = 1; c < copies; ++c) each->insert(each->end(), one.begin(), one.end());
   }

@@ -17,9 +17,12 @@ struct MemorySizes {
   std::vector<std::int64_t> weight;                  ///< one version
   std::vector<std::int64_t> gradient;
   std::vector<std::int64_t> optimizer;
+  std::vector<std::int64_t> output;           ///< one on its way to the next stage
+  std::vector<std::int64_t> output_gradient;  ///< one on its way back; of the last: of the loss
 
-  /// For a schedule that runs `parts` micro-batches in one piece: activations and inputs are that
-  /// many times as large.
+  bool knows_queues() const { return !output.empty() || !output_gradient.empty(); }
+  /// For a schedule that runs `parts` micro-batches in one piece: all but weights, gradients and
+  /// optimizer state is that many times as large.
   MemorySizes in_one_piece(int parts) const;
   /// For a graph with that many copies of the stages.
   MemorySizes for_copies(int copies) const;
@@ -32,22 +35,26 @@ struct MemoryLevel {
   int activations = 0;
   int inputs = 0;
   int weight_versions = 0;
-  std::int64_t bytes = 0;
+  std::int64_t bytes = 0;  ///< without the queues
+  int queued = 0;
+  std::int64_t queued_bytes = 0;
 };
 
 struct RankMemory {
   std::vector<MemoryLevel> levels;  ///< in time order, one a moment after the first (before all)
   int peak_activations = 0;
   int peak_inputs = 0;
-  int peak_weight_versions = 0;  ///< of any one stage of the rank
-  MemoryLevel peak;              ///< first moment of the most bytes
+  int peak_weight_versions = 0;       ///< of any one stage of the rank
+  MemoryLevel peak;                   ///< first moment of the most bytes
+  std::int64_t peak_with_queues = 0;  ///< most bytes, those of the queues included
 };
 
 /// Contract, "Memory": a tape lives from the start of F (of R if recomputed) to the end of B; with
 /// I and W, I frees all but the weight-grad activation, W the rest. Stored inputs (kept by every F
 /// of a schedule that recomputes) live from the start of F to the end of B.
 /// Where backward is split a tape counts until W, with fewer bytes after I. What ends at a moment
-/// is freed before what starts then is stored.
+/// is freed before what starts then is stored. Queues are counted beside the rest (Queues), and
+/// only where their sizes are known.
 std::vector<RankMemory> memory(const TaskGraph& graph, const Timeline& timeline,
                                const MemorySizes& sizes);
 

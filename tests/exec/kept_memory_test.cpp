@@ -97,6 +97,8 @@ MemorySizes sizes_of(const Stages& stages,
     sizes.weight.push_back(bytes(weights.bytes() + head.weights));
     sizes.gradient.push_back(bytes(module.zero_gradient().bytes() + head.gradient));
     sizes.optimizer.push_back(bytes(module.optimizer_bytes() + head.optimizer));
+    sizes.output.push_back(sizeof(double));
+    sizes.output_gradient.push_back(sizeof(double));
   }
   return sizes;
 }
@@ -120,6 +122,8 @@ void expect_level(const KeptMemory::Level& found, const MemoryLevel& predicted) 
   ASSERT_EQ(found.of(Kind::inputs).count, predicted.inputs);
   ASSERT_EQ(found.of(Kind::weights).count, predicted.weight_versions);
   ASSERT_EQ(found.bytes(), predicted.bytes);
+  ASSERT_EQ(found.of(Kind::queues).count, predicted.queued);
+  ASSERT_EQ(found.queued_bytes(), predicted.queued_bytes);
 }
 
 void expect_peaks(const KeptMemory::Account& found, const RankMemory& predicted) {
@@ -127,6 +131,7 @@ void expect_peaks(const KeptMemory::Account& found, const RankMemory& predicted)
   EXPECT_EQ(found.peak_inputs, predicted.peak_inputs);
   EXPECT_EQ(found.peak_weight_versions, predicted.peak_weight_versions);
   expect_level(found.peak, predicted.peak);
+  EXPECT_EQ(found.peak_with_queues, predicted.peak_with_queues);
 }
 
 /// Runs the graph and compares after every task.

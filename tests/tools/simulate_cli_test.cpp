@@ -221,5 +221,21 @@ TEST(Show, DrawsTheRecomputeLaneOfDsp) {
   EXPECT_THAT(outcome.out, HasSubstr("rank 0 R"));
 }
 
+/// 1F1B, F 1 and B 2: the output of 0F1 waits from 2 to 4 beside two tapes; 1B0 leaves the gradient
+/// of its input at 4 before its tape goes, and 1F0 that of the loss, which is smaller, at 2.
+TEST(Simulate, CountsWhatIsOnItsWayOnTheRankThatMadeIt) {
+  const Folder folder;
+  const json run = folder.json(
+      "simulate --schedule 1f1b --stages 2 --microbatches 2 --activation-size 100 --output-size "
+      "10,3");
+  const auto with_queues = [&](std::size_t r) {
+    return run["ranks_detail"][r]["peak_memory_with_queues_bytes"].get<int>();
+  };
+  EXPECT_EQ(with_queues(0), 2 * 100 + 10);
+  EXPECT_EQ(with_queues(1),
+            100 + 3 + 10);  // the loss's gradient and, as the tape goes, the output's
+  EXPECT_EQ(run["ranks_detail"][0]["peak_memory_bytes"], 200);
+}
+
 }  // namespace
 }  // namespace unlatch::test
