@@ -30,7 +30,7 @@ Json memory_json(const MeasuredMemory& measured, const PredictedMemory& predicte
     Json json{{"rank", r},
               {"predicted_peak_bytes", predicted.by_layers[r].peak.bytes},
               {"predicted_peak_of_tensors_bytes", predicted.by_tensors[r].peak.bytes},
-              {"predicted_peak_with_queues_bytes", predicted.by_tensors[r].peak_with_queues},
+              {"predicted_peak_with_queues_bytes", *predicted.by_tensors[r].peak_with_queues},
               {"kept_peak_bytes", kept.peak.bytes()},
               {"kept_at_peak_bytes",
                {{"activations", bytes(Kind::activations)},

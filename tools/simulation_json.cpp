@@ -18,17 +18,18 @@ Json idle_json(const IdleCauses& idle) {
 }
 
 Json rank_json(int rank, const RankMetrics& metrics, const RankMemory& memory) {
-  return {{"rank", rank},
-          {"busy_ms", to_ms(metrics.busy)},
-          {"recompute_ms", to_ms(metrics.recompute)},
-          {"idle_ms", to_ms(metrics.idle)},
-          {"utilization", number_json(metrics.utilization)},
-          {"idle_by_cause_ms", idle_json(metrics.idle_by_cause)},
-          {"peak_activations", memory.peak_activations},
-          {"peak_inputs", memory.peak_inputs},
-          {"peak_weight_versions", memory.peak_weight_versions},
-          {"peak_memory_bytes", memory.peak.bytes},
-          {"peak_memory_with_queues_bytes", memory.peak_with_queues}};
+  Json json{{"rank", rank},
+            {"busy_ms", to_ms(metrics.busy)},
+            {"recompute_ms", to_ms(metrics.recompute)},
+            {"idle_ms", to_ms(metrics.idle)},
+            {"utilization", number_json(metrics.utilization)},
+            {"idle_by_cause_ms", idle_json(metrics.idle_by_cause)},
+            {"peak_activations", memory.peak_activations},
+            {"peak_inputs", memory.peak_inputs},
+            {"peak_weight_versions", memory.peak_weight_versions},
+            {"peak_memory_bytes", memory.peak.bytes}};
+  if (memory.peak_with_queues) json["peak_memory_with_queues_bytes"] = *memory.peak_with_queues;
+  return json;
 }
 
 Json stages_json(const TaskGraph& graph, const Metrics& metrics) {

@@ -176,7 +176,7 @@ RankMemory rank_memory(const TaskGraph& graph, const MemorySizes& sizes, Rank ra
   MemoryLevel level = first_level(graph, sizes, rank);
   memory.levels.push_back(level);
   memory.peak = level;
-  memory.peak_with_queues = level.bytes;
+  std::int64_t peak_with_queues = level.bytes;
   std::vector<int> versions(graph.shape().stages, 1);
   memory.peak_weight_versions = level.weight_versions > 0 ? 1 : 0;
   for (const Change& change : changes) {
@@ -187,13 +187,14 @@ RankMemory rank_memory(const TaskGraph& graph, const MemorySizes& sizes, Rank ra
     memory.peak_activations = std::max(memory.peak_activations, level.activations);
     memory.peak_inputs = std::max(memory.peak_inputs, level.inputs);
     if (level.bytes > memory.peak.bytes) memory.peak = level;
-    memory.peak_with_queues = std::max(memory.peak_with_queues, level.bytes + level.queued_bytes);
+    peak_with_queues = std::max(peak_with_queues, level.bytes + level.queued_bytes);
     if (memory.levels.size() > 1 && memory.levels.back().at == level.at) {
       memory.levels.back() = level;
     } else {
       memory.levels.push_back(level);
     }
   }
+  if (sizes.knows_queues()) memory.peak_with_queues = peak_with_queues;
   return memory;
 }
 

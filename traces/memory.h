@@ -46,7 +46,8 @@ struct RankMemory {
   int peak_inputs = 0;
   int peak_weight_versions = 0;       ///< of any one stage of the rank
   MemoryLevel peak;                   ///< first moment of the most bytes
-  std::int64_t peak_with_queues = 0;  ///< most bytes, those of the queues included
+  /// Most bytes, those of the queues included; where their sizes are known.
+  std::optional<std::int64_t> peak_with_queues;
 };
 
 /// Contract, "Memory": a tape lives from the start of F (of R if recomputed) to the end of B; with
