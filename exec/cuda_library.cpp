@@ -5,31 +5,12 @@
 #include "exec/cuda_feed.h"
 #include "exec/cuda_heads.h"
 #include "exec/cuda_stage.h"
+#include "exec/cuda_versions.h"
 #include "exec/device_library.h"
 #include "schedules/error.h"
 
 namespace unlatch::exec::cuda {
 namespace {
-
-std::string cuda_version(int number) {  // 13000 is 13.0
-  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
-}
-
-/// As a number like those of cuDNN and NCCL.
-std::size_t blas_version() {
-  std::size_t number = 0;
-  for (const auto part : {MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL}) {
-    int value = 0;
-    check(cublasGetProperty(part, &value), "cublasGetProperty");
-    number = number * 100 + static_cast<std::size_t>(value);
-  }
-  return number;
-}
-
-/// cuDNN and NCCL count 90100 for 9.1.0.
-std::string decimal_version(std::size_t number) {
-  return fmt::format("{}.{}.{}", number / 10000, number % 10000 / 100, number % 100);
-}
 
 void require_device_form(const TaskGraph& graph) {
   const Learning& learning = graph.learning();
@@ -149,27 +130,7 @@ class CudaRun : public DeviceRun {
 
 class CudaLibrary : public DeviceLibrary {
  public:
-  std::string versions() const override {
-    int runtime = 0;
-    check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
-    const std::size_t dnn = cudnnGetVersion();
-    int nccl = 0;
-    check(ncclGetVersion(&nccl), "ncclGetVersion");
-    const std::size_t blas = blas_version();
-    const std::string text = fmt::format(
-        "CUDA {} (loaded {}), cuBLAS {} (loaded {}), cuDNN {} (loaded {}), NCCL {} (loaded {})",
-        cuda_version(CUDART_VERSION), cuda_version(runtime), decimal_version(CUBLAS_VERSION),
-        decimal_version(blas), decimal_version(CUDNN_VERSION), decimal_version(dnn),
-        decimal_version(NCCL_VERSION_CODE), decimal_version(nccl));
-    const bool blas_goes = blas / 10000 == CUBLAS_VER_MAJOR && blas >= CUBLAS_VERSION;
-    const bool dnn_goes = dnn / 10000 == CUDNN_MAJOR && dnn >= CUDNN_VERSION;
-    const bool nccl_goes = nccl / 10000 == NCCL_MAJOR && nccl >= NCCL_VERSION_CODE;
-    require(blas_goes && dnn_goes && nccl_goes,
-            "the CUDA library of unlatch needs the cuBLAS, cuDNN and NCCL it was compiled with, or "
-            "newer ones of the same major versions: {}",
-            text);
-    return text;
-  }
+  std::string versions() const override { return library_versions(); }
 
   std::vector<std::string> devices(std::string* why) const override {
     int count = 0;  // left alone when the call fails
@@ -193,6 +154,7 @@ class CudaLibrary : public DeviceLibrary {
                                    std::span<const models::StageRange> ranges, const DnnRun& run,
                                    const DeviceSettings& settings, Feed& feed) const override {
     require_device_form(graph);
+    require_code_for(settings.devices);
     return std::make_unique<CudaRun>(graph, model, ranges, run, settings, feed);
   }
 };

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <vector>
 
-#include "tests/tools/program.h"
+#include "tests/cuda/standin_program.h"
 
 namespace unlatch::test {
 namespace {
@@ -17,33 +17,6 @@ namespace {
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
-
-const std::string network =
-    "--model lenet --data digits --batch-size 16 --lr 0.05 --optimizer momentum:momentum=0.9";
-const std::string lenet = fmt::format("{} --partition uniform", network);
-const std::string on_one = "--device cuda --share-device yes";
-
-/// A device for each of so many ranks.
-std::string apart(int ranks) {
-  std::string text = "--device cuda:0";
-  for (int r = 1; r < ranks; ++r) text += fmt::format(",{}", r);
-  return text;
-}
-
-/// `settings` are those of tests/cuda/standin/settings.h.
-Outcome run(const Folder& folder, const std::string& settings, const std::string& arguments) {
-  return folder.run(arguments, fmt::format("UNLATCH_STANDIN='{}'", settings));
-}
-
-/// The file of the weights, which is the same to the bit or not.
-std::string trained(const std::string& settings, const std::string& arguments,
-                    std::string* said = nullptr) {
-  const Folder folder;
-  const Outcome outcome = run(folder, settings, fmt::format("train {} --save w", arguments));
-  EXPECT_EQ(outcome.code, 0) << arguments << "\n" << outcome.err;
-  if (said != nullptr) *said = outcome.err;
-  return folder.read("w");
-}
 
 /// Of a safetensors file: eight bytes with the length of what comes before the numbers.
 std::vector<float> numbers(const std::string& file) {

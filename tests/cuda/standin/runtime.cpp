@@ -19,6 +19,8 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "out of memory";
     case cudaErrorNoDevice:
       return "no CUDA-capable device is detected";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
     case cudaErrorNotReady:
       return "device not ready";
     case cudaErrorIllegalAddress:
@@ -32,13 +34,20 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 
 cudaError_t cudaRuntimeGetVersion(int* version) {
-  *version = CUDART_VERSION;
+  *version = settings().runtime > 0 ? settings().runtime : CUDART_VERSION;
+  return cudaSuccess;
+}
+
+/// 0 where there is no driver.
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = settings().driver == 0 ? CUDART_VERSION : std::max(settings().driver, 0);
   return cudaSuccess;
 }
 
 // ---- devices -----------------------------------------------------------------------------------
 
 cudaError_t cudaGetDeviceCount(int* count) {
+  if (settings().driver < 0) return told(cudaErrorInsufficientDriver);
   if (settings().devices == 0) return told(cudaErrorNoDevice);
   *count = settings().devices;
   return cudaSuccess;
@@ -50,6 +59,9 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     *properties = {};
     std::strcpy(properties->name, "stand-in (no device)");
     properties->totalGlobalMem = settings().memory;
+    const bool old = device == settings().old_device;
+    properties->major = old ? 5 : 9;
+    properties->minor = old ? 2 : 0;
     return cudaSuccess;
   });
 }

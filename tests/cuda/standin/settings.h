@@ -17,6 +17,9 @@ struct Settings {
   int fail_nccl = 0;                          ///< the n-th exchange fails and never ends
   bool damage_peers = false;                  ///< cudaMemcpyPeer changes what it copies
   std::size_t cudnn = 0;                      ///< the version that cuDNN gives; 0: as compiled
+  int runtime = 0;                            ///< that of the runtime, as 13000; 0: as compiled
+  int driver = 0;                             ///< that of the driver; 0: as compiled, -1: none
+  int old_device = -1;                        ///< too old for any code, of capability 5.2
 };
 
 /// Read once. A key that is none ends the process.
