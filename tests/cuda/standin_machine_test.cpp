@@ -57,5 +57,21 @@ TEST(StandInMachine, RefusesADeviceThatNoCompiledCodeFits) {
   EXPECT_EQ(on("cuda:0").code, 0) << "a device that nobody asked for does not matter";
 }
 
+/// Where there is no way between them CUDA copies through the host; where there is one, the
+/// stand-in takes no copy that nobody opened it for, in either direction.
+TEST(StandInMachine, OpensTheWayBetweenDevicesWhereThereIsOne) {
+  for (const char* what :
+       {"--schedule 1f1b --stages 2", "--schedule ssgd --stages 1 --replicas 2"}) {
+    SCOPED_TRACE(what);
+    const std::string network_of_two =
+        fmt::format("{} --microbatches 2 --steps 6 {}", what, network);
+    const std::string expected = trained("", fmt::format("{} {}", network_of_two, on_one));
+    for (const char* settings : {"devices=2", "devices=2,peers=0"}) {
+      EXPECT_TRUE(trained(settings, fmt::format("{} {}", network_of_two, apart(2))) == expected)
+          << settings;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace unlatch::test

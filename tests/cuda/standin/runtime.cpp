@@ -93,16 +93,16 @@ cudaError_t cudaDeviceSynchronize() {
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   return call([&] {
     if (!is_device(device) || !is_device(peer)) return cudaErrorInvalidDevice;
-    *can = device == peer ? 0 : 1;
+    *can = device != peer && settings().peers ? 1 : 0;
     return cudaSuccess;
   });
 }
 
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
   return call([&] {
-    static std::set<std::pair<int, int>> enabled;
     if (!is_device(peer) || peer == world().current) return cudaErrorInvalidDevice;
-    const bool fresh = enabled.insert({world().current, peer}).second;
+    if (!settings().peers) return cudaErrorPeerAccessUnsupported;
+    const bool fresh = world().opened.insert({world().current, peer}).second;
     return fresh ? cudaSuccess : cudaErrorPeerAccessAlreadyEnabled;
   });
 }
