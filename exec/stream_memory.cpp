@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "exec/stream_meter.h"
 #include "schedules/error.h"
 
 namespace unlatch::exec {
@@ -42,59 +43,13 @@ struct Block {
   }
 };
 
-/// What a rank holds, told apart by tasks: all that changes between two tasks is within one.
-class Meter {
- public:
-  void take(const Block& block, std::optional<TaskId> task) {
-    begin(task);
-    use_.held += block.size;
-    use_.asked += block.asked;
-    use_.peak = std::max(use_.peak, use_.held);
-    most_ = std::max(most_, use_.held);
-  }
-  void drop(const Block& block, std::optional<TaskId> task) {
-    begin(task);
-    use_.held -= block.size;
-    use_.asked -= block.asked;
-  }
-  void allocate(std::size_t bytes) { use_.allocated += bytes; }
-  void release(std::size_t bytes) { use_.allocated -= bytes; }
-
-  std::size_t held() const { return use_.held; }
-  /// Most held so far and with `bytes` more.
-  std::size_t peak_with(std::size_t bytes) const {
-    return std::max(use_.peak, use_.held + bytes);
-  }
-  std::size_t allocated() const { return use_.allocated; }
-  /// As if the task at hand were over.
-  StreamMemory::Use use() const {
-    StreamMemory::Use use = use_;
-    use.kept_peak = std::max({use.kept_peak, before_, use.held});
-    use.workspace = std::max(use.workspace, most_ - std::max(before_, use.held));
-    return use;
-  }
-
- private:
-  void begin(std::optional<TaskId> task) {
-    if (task == task_) return;
-    use_ = use();
-    task_ = task;
-    before_ = most_ = use_.held;
-  }
-
-  StreamMemory::Use use_;
-  std::optional<TaskId> task_;  ///< the last that changed anything; none before the run
-  std::size_t before_ = 0;      ///< held when it began
-  std::size_t most_ = 0;        ///< held since
-};
-
 }  // namespace
 
 /// Shared with the tensors, which come back to it.
 class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
  public:
   Pools(const TaskGraph& graph, StreamOrder& order, DeviceMemory& memory, std::size_t limit)
-      : order_(order), memory_(memory), limit_(limit), pools_(graph.ranks()) {}
+      : graph_(graph), order_(order), memory_(memory), limit_(limit), pools_(graph.ranks()) {}
 
   ~Pools() {
     for (auto& [memory, block] : blocks_) memory_.release(block.rank, memory);
@@ -104,11 +59,24 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
     if (bytes == 0) return {};
     Block& block = found(rank, rounded_up(bytes));
     block.asked = bytes;
-    pools_[rank.value].meter.take(block, order_.current());
+    pools_[rank.value].meter.take(block.size, block.asked, order_.current());
     wait_for_users(block);
     use(block);
     return {{block.memory, [pools = shared_from_this()](std::byte* m) { pools->give_back(m); }},
             bytes};
+  }
+
+  Tensor reserve(Rank rank, std::size_t bytes, std::string_view what) {
+    std::byte* memory = fresh(rank, bytes);
+    if (memory == nullptr) {
+      throw RunError(fmt::format("rank {}, {}: {}", rank.value, what, shortage(rank, bytes)));
+    }
+    pools_[rank.value].meter.reserve(bytes);
+    const auto give_back_reserved = [pools = shared_from_this(), rank, bytes](std::byte* m) {
+      pools->memory_.release(rank, m);
+      pools->pools_[rank.value].meter.drop_reserved(bytes);
+    };
+    return {{memory, give_back_reserved}, bytes};
   }
 
   void use(const Tensor& tensor) {
@@ -123,7 +91,7 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
  private:
   struct Pool {
     std::unordered_map<std::size_t, std::vector<Block*>> free;  ///< by size, then by number
-    Meter meter;
+    StreamMeter meter;
   };
 
   bool is_past(const User& user) const {
@@ -143,17 +111,59 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
     }
     const auto soonest = std::ranges::min_element(free, {}, &Block::last_task);
     if (soonest != free.end()) return taken(free, soonest);
-    release_free_blocks(rank);
+    for (const Rank other : ranks_beside(rank)) release_free_blocks(other);
     if (Block* fresh = allocated(rank, size)) return *fresh;
-    throw RunError(fmt::format(
-        "out of device memory: {} bytes are needed beside the {} in use on rank {}, of {}", size,
-        pools_[rank.value].meter.held(), rank.value,
-        limit_ > 0 ? fmt::format("{} allowed", limit_) : "what the device has"));
+    throw RunError(purpose(rank) + shortage(rank, size));
+  }
+
+  /// All ranks on the device of one.
+  std::vector<Rank> ranks_beside(Rank rank) const {
+    std::vector<Rank> ranks;
+    for (const Rank r : up_to<Rank>(graph_.ranks())) {
+      if (memory_.device_of(r) == memory_.device_of(rank)) ranks.push_back(r);
+    }
+    return ranks;
+  }
+
+  /// Of what comes before the first task; who runs a task says which it is.
+  std::string purpose(Rank rank) const {
+    if (order_.current()) return "";
+    std::string stages;
+    for (const Stage k : up_to<Stage>(graph_.shape().stages)) {
+      if (graph_.rank_of(k) != rank) continue;
+      stages += fmt::format("{}{}", stages.empty() ? "" : ", ", k.value);
+    }
+    return fmt::format("rank {}, weights, gradients and optimizer state of stage {}: ", rank.value,
+                       stages);
+  }
+
+  bool exceeds_limit(Rank rank, std::size_t bytes) const {
+    return limit_ > 0 && pools_[rank.value].meter.allocated() + bytes > limit_;
+  }
+
+  std::string shortage(Rank rank, std::size_t bytes) {
+    const std::string needed = fmt::format("out of device memory: {} bytes are needed", bytes);
+    const StreamMeter& mine = pools_[rank.value].meter;
+    if (exceeds_limit(rank, bytes)) {
+      const Use use = mine.use();
+      return fmt::format(
+          "{} beside the {} in use on rank {}{}, of {} allowed", needed, use.held, rank.value,
+          use.reserved == 0 ? "" : fmt::format(" and {} reserved", use.reserved), limit_);
+    }
+    std::string holders;
+    for (const Rank r : ranks_beside(rank)) {
+      holders += fmt::format("{}rank {} holds {}", holders.empty() ? "" : ", ", r.value,
+                             pools_[r.value].meter.allocated());
+    }
+    const auto room = memory_.room(rank);
+    return fmt::format("{} for rank {}; on device {} {}{}", needed, rank.value,
+                       memory_.device_of(rank), holders,
+                       room ? fmt::format(", and {} of {} are free", room->free, room->total) : "");
   }
 
   bool may_run_ahead(Rank rank, std::size_t size) const {
-    const Meter& meter = pools_[rank.value].meter;
-    return meter.allocated() + size <= run_ahead * meter.peak_with(size);
+    const StreamMeter& meter = pools_[rank.value].meter;
+    return meter.in_pool() + size <= run_ahead * meter.peak_with(size);
   }
 
   Block& taken(std::vector<Block*>& free, std::vector<Block*>::iterator at) {
@@ -162,12 +172,15 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
     return block;
   }
 
+  /// Null where the limit or the device has no room for it.
+  std::byte* fresh(Rank rank, std::size_t bytes) {
+    return exceeds_limit(rank, bytes) ? nullptr : memory_.allocate(rank, bytes);
+  }
+
   Block* allocated(Rank rank, std::size_t size) {
-    Pool& pool = pools_[rank.value];
-    if (limit_ > 0 && pool.meter.allocated() + size > limit_) return nullptr;
-    std::byte* memory = memory_.allocate(rank, size);
+    std::byte* memory = fresh(rank, size);
     if (memory == nullptr) return nullptr;
-    pool.meter.allocate(size);
+    pools_[rank.value].meter.allocate(size);
     return &(blocks_[memory] = {rank, size, memory, ++allocations_, {}, 0});
   }
 
@@ -209,11 +222,12 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
   void give_back(std::byte* memory) {
     Block& block = blocks_.at(memory);
     Pool& pool = pools_[block.rank.value];
-    pool.meter.drop(block, order_.current());
+    pool.meter.drop(block.size, block.asked, order_.current());
     std::vector<Block*>& free = pool.free[block.size];
     free.insert(std::ranges::upper_bound(free, block.number, {}, &Block::number), &block);
   }
 
+  const TaskGraph& graph_;
   StreamOrder& order_;
   DeviceMemory& memory_;
   std::size_t limit_;
@@ -228,6 +242,9 @@ StreamMemory::StreamMemory(const TaskGraph& graph, StreamOrder& order, DeviceMem
 StreamMemory::~StreamMemory() = default;
 
 Tensor StreamMemory::take(Rank rank, std::size_t bytes) { return pools_->take(rank, bytes); }
+Tensor StreamMemory::reserve(Rank rank, std::size_t bytes, std::string_view what) {
+  return pools_->reserve(rank, bytes, what);
+}
 void StreamMemory::use(const Tensor& tensor) { pools_->use(tensor); }
 int StreamMemory::device_of(const Tensor& tensor) const { return pools_->device_of(tensor); }
 StreamMemory::Use StreamMemory::use_of(Rank rank) const { return pools_->use_of(rank); }

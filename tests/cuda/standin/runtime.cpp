@@ -120,6 +120,14 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   });
 }
 
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  return call([&] {
+    *total = settings().memory;
+    *free = *total - world().used(world().current);
+    return cudaSuccess;
+  });
+}
+
 /// The device may come to rest for it, and may not: what still runs must not use the memory.
 cudaError_t cudaFree(void* memory) {
   if (memory != nullptr) world().require_no_obstacle("cudaFree");
