@@ -30,7 +30,7 @@ class CudaRun : public DeviceRun {
           const DeviceSettings& settings, Feed& feed)
       : device_(graph, settings),
         slots_(device_.order()),
-        feed_(device_, feed, staged_at_once(graph, settings.graphs)),
+        feed_(device_, feed, graph),
         a_copy_(ranges.size()) {
     for (int copy = 0; copy < graph.shape().copies; ++copy) {
       std::vector<Rank> ranks;
@@ -96,30 +96,6 @@ class CudaRun : public DeviceRun {
   }
 
  private:
-  /// With graphs as many as two pieces copy, so that a piece finds its data at the addresses of the
-  /// one before the last.
-  static std::size_t staged_at_once(const TaskGraph& graph, bool graphs) {
-    if (!graphs) return 64;
-    std::size_t copies = 0;
-    const int first = graph.size() / 4;
-    for (int i = first; i < std::min(first + tasks_that_repeat(graph), graph.size()); ++i) {
-      copies += copies_of_data(graph, graph.task(TaskId{i}));
-    }
-    return 2 * std::max<std::size_t>(copies, 1);
-  }
-  /// Inputs and targets that the task takes from the feed.
-  static std::size_t copies_of_data(const TaskGraph& graph, const Task& task) {
-    const bool is_last = graph.shape().is_last(task.stage);
-    if (task.op == unlatch::Op::forward) {
-      return (graph.shape().is_first(task.stage) ? 1U : 0U) + (is_last ? 1U : 0U);
-    }
-    const bool uses_head = task.op == unlatch::Op::backward ||
-                           task.op == unlatch::Op::backward_input ||
-                           task.op == unlatch::Op::pop_backward;
-    const bool sees = graph.learning().local_gradients.see_targets();
-    return uses_head && sees && !is_last ? 1 : 0;
-  }
-
   Device device_;
   LossSlots slots_;
   CudaFeed feed_;

@@ -13,6 +13,7 @@ class StreamMeter {
  public:
   void take(std::size_t block, std::size_t asked, std::optional<TaskId> task) {
     begin(task);
+    if (!task) before_run_ += block;
     use_.held += block;
     use_.asked += asked;
     use_.peak = std::max(use_.peak, use_.held);
@@ -38,6 +39,8 @@ class StreamMeter {
   std::size_t peak_with(std::size_t bytes) const { return std::max(use_.peak, use_.held + bytes); }
   std::size_t allocated() const { return use_.allocated; }
   std::size_t in_pool() const { return use_.allocated - use_.reserved; }
+  /// What a pool holds for whom the run has not begun: weights and the like.
+  std::size_t before_run() const { return before_run_; }
   /// As if the task at hand were over.
   StreamMemory::Use use() const {
     StreamMemory::Use use = use_;
@@ -56,8 +59,9 @@ class StreamMeter {
 
   StreamMemory::Use use_;
   std::optional<TaskId> task_;  ///< the last that changed anything; none before the run
-  std::size_t before_ = 0;      ///< held when it began
-  std::size_t most_ = 0;        ///< held since
+  std::size_t before_run_ = 0;
+  std::size_t before_ = 0;  ///< held when it began
+  std::size_t most_ = 0;    ///< held since
 };
 
 }  // namespace unlatch::exec

@@ -57,5 +57,53 @@ TEST(StandInMemory, CountsTheWorkspacesOfCublas) {
   }
 }
 
+/// How often the host did what costs it time, as tests/cuda/standin/counts.h names it.
+json counts_of(const std::string& arguments) {
+  const Folder folder;
+  const Outcome outcome = folder.run(
+      fmt::format("train {}", arguments),
+      fmt::format("UNLATCH_STANDIN=devices=4 UNLATCH_STANDIN_COUNTS='{}'", folder.file("counts")));
+  EXPECT_EQ(outcome.code, 0) << arguments << "\n" << outcome.err;
+  return json::parse(folder.read("counts"), nullptr, false);
+}
+
+/// What a rank runs ahead by it takes at once behind its first update. Where more is held until a
+/// stale schedule has filled its pipeline, it goes on until then.
+TEST(StandInMemory, AsksTheDeviceForNoMemoryBehindTheFirstStep) {
+  struct Case {
+    const char* schedule;
+    int filled;  ///< steps after which nothing more is held
+  };
+  for (const auto& [schedule, filled] :
+       {Case{"bp", 1}, Case{"gpipe", 1}, Case{"gpipe:recompute=always", 1}, Case{"1f1b", 1},
+        Case{"zb-h1", 1}, Case{"fr", 8}, Case{"ddg", 8}, Case{"fdg", 16}, Case{"dsp", 8}}) {
+    for (const std::string& where : {apart(4), on_one + " --cuda-graph yes"}) {
+      if (where != apart(4) && std::string_view(schedule) != "1f1b") continue;
+      const auto counts_after = [&, what = schedule](int steps) {
+        return counts_of(fmt::format("--schedule {} --stages 4 --microbatches 4 --steps {} {} {}",
+                                     what, steps, lenet, where));
+      };
+      SCOPED_TRACE(fmt::format("{} {}", schedule, where));
+      const json first = counts_after(filled + 1), all = counts_after(50);
+      EXPECT_GT(all["works"], first["works"]);
+      EXPECT_EQ(all["mallocs"], first["mallocs"]);
+      EXPECT_EQ(all["host_mallocs"], first["host_mallocs"]);
+    }
+  }
+}
+
+/// However many micro-batches they have.
+TEST(StandInMemory, TheHostPutsTwoStepsOnTheStreamsWithoutAQuestion) {
+  for (const char* schedule :
+       {"gpipe --stages 2", "1f1b --stages 4", "ssgd --stages 1 --replicas 2", "bp --stages 1"}) {
+    const json counts = counts_of(fmt::format(
+        "--schedule {} --microbatches 100 --steps 2 --model lenet --data digits --batch-size 400 "
+        "{}",
+        schedule, on_one));
+    EXPECT_GT(counts["works"], 0) << schedule;
+    EXPECT_EQ(counts["works"], counts["works_before_a_question"]) << schedule;
+  }
+}
+
 }  // namespace
 }  // namespace unlatch::test

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tests/cuda/standin/api.h"
+#include "tests/cuda/standin/counts.h"
 
 using namespace unlatch::standin;
 
@@ -112,6 +113,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   return call([&] {
     static int calls = 0;
+    count(Count::mallocs);
     World& w = world();
     const bool fails = ++calls == settings().fail_malloc;
     if (fails || w.used(w.current) + bytes > settings().memory) return cudaErrorMemoryAllocation;
@@ -136,6 +138,7 @@ cudaError_t cudaFree(void* memory) {
 
 cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
   return call([&] {
+    count(Count::host_mallocs);
     *memory = world().allocate(bytes, host);
     return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
   });

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tests/cuda/standin/counts.h"
 #include "tests/cuda/standin/device.h"
 
 namespace unlatch::standin {
@@ -68,6 +69,7 @@ class Checked {
 };
 
 cudaError_t put(CUstream_st* stream, std::function<cudaError_t()> work) {
+  count(Count::works);
   if (stream->capture == nullptr) {
     world().put(stream, {.work = std::move(work)});
     return cudaSuccess;
