@@ -179,6 +179,12 @@ cudaError_t cudaMemcpyPeer(void* to, int to_device, const void* from, int from_d
   });
 }
 
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+  return call([&] {
+    return put_copy(stream, {{to, bytes}}, [=] { std::memset(to, value, bytes); });
+  });
+}
+
 /// Only page-locked memory of the host: CUDA would wait for the other kind.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
