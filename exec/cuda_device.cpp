@@ -1,10 +1,14 @@
 #include "exec/cuda_device.h"
 
+#include <utility>
+
 #include "exec/cuda_peers.h"
 #include "schedules/error.h"
 
 namespace unlatch::exec::cuda {
 namespace {
+
+constexpr std::size_t blas_workspace = std::size_t{32} << 20;  // what cuBLAS advises for Hopper
 
 bool computes(Engine engine) { return engine == Engine::compute || engine == Engine::recompute; }
 
@@ -33,8 +37,14 @@ Device::Device(const TaskGraph& graph, const DeviceSettings& settings)
   for (std::size_t l = 0; l < handles_.size(); ++l) {
     if (!computes(graph.lanes()[l].engine)) continue;
     const LaneId lane{static_cast<int>(l)};
+    const Rank rank = graph.lanes()[l].rank;
+    Tensor workspace = memory_.reserve(rank, blas_workspace, "cuBLAS's workspace");
     streams_.select(streams_.device(lane));
-    handles_[l] = handles_on(lane);
+    try {
+      handles_[l] = handles_on(streams_.stream(lane), std::move(workspace));
+    } catch (const RunError& error) {
+      throw RunError(fmt::format("rank {}: {}", rank.value, error.what()));
+    }
     any_dnn_ = handles_[l].dnn.get();
   }
 }
@@ -102,12 +112,9 @@ void Device::watch(bool too_late) const {
 
 /// A workspace of fixed size for each handle: cuBLAS then gives the same bits every time, and takes
 /// no memory of its own while a graph is captured. It counts as the rank's.
-Device::Handles Device::handles_on(LaneId lane) {
-  constexpr std::size_t workspace = std::size_t{32} << 20;  // what cuBLAS advises for Hopper
-  const StreamHandle stream = streams_.stream(lane);
+Device::Handles Device::handles_on(StreamHandle stream, Tensor workspace) const {
   Handles handles;
-  handles.blas_workspace =
-      memory_.reserve(graph_.lanes()[lane.value].rank, workspace, "cuBLAS's workspace");
+  handles.blas_workspace = std::move(workspace);
   cudnnHandle_t dnn = nullptr;
   check(cudnnCreate(&dnn), "cudnnCreate");
   handles.dnn.reset(dnn);
@@ -116,7 +123,7 @@ Device::Handles Device::handles_on(LaneId lane) {
   check(cublasCreate(&blas), "cublasCreate");
   handles.blas.reset(blas);
   check(cublasSetStream(blas, stream), "cublasSetStream");
-  check(cublasSetWorkspace(blas, handles.blas_workspace.data<void>(), workspace),
+  check(cublasSetWorkspace(blas, handles.blas_workspace.data<void>(), blas_workspace),
         "cublasSetWorkspace");
   const unsigned mode =
       settings_.precision == Precision::tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH;

@@ -111,7 +111,7 @@ class Device : private DeviceMemory {
   std::vector<int> device_of_each_lane() const;
   NcclRoutes routes() const;
   void watch(bool too_late) const;
-  Handles handles_on(LaneId lane);
+  Handles handles_on(StreamHandle stream, Tensor workspace) const;
 
   std::byte* allocate(Rank rank, std::size_t bytes) override;
   void release(Rank rank, std::byte* memory) noexcept override;

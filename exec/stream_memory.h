@@ -29,9 +29,10 @@ class DeviceMemory {
 
 /// A pool a rank. The host drops a tensor long before the device is done with it; the tensor's
 /// memory then goes to the next taker at once, whose lane waits for the last task of every other
-/// lane that used it. Memory that nobody has to wait for comes first, then fresh memory up to twice
-/// what was held at most (and the limit of the rank), then memory to wait for. For one host thread,
-/// that of the order.
+/// lane that used it. Memory that nobody has to wait for comes first, then memory to wait for. So
+/// that there is enough of the first, a rank takes up to twice what it held at most during the run
+/// (and no more than the limit allows): fresh memory where it would wait, until its first update;
+/// from then on what is lacking at once behind an update. For one host thread, that of the order.
 class StreamMemory {
  public:
   /// `limit` in bytes a rank, 0 for what the device has. Everything referred to must outlive it and
