@@ -84,7 +84,11 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
     }
     const auto soonest = std::ranges::min_element(free, {}, &StreamBlock::last_task);
     if (soonest != free.end()) return taken(free, soonest);
-    for (const Rank other : ranks_beside(rank)) release_free_blocks(other);
+    if (exceeds_limit(rank, size)) {
+      release_free_blocks(rank);
+    } else {
+      for (const Rank other : ranks_beside(rank)) release_free_blocks(other);
+    }
     if (StreamBlock* fresh = allocated(rank, size)) return *fresh;
     throw RunError(purpose(rank) + shortage(rank, size));
   }

@@ -13,9 +13,9 @@ class StreamMeter {
  public:
   void take(std::size_t block, std::size_t asked, std::optional<TaskId> task) {
     begin(task);
-    if (!task) before_run_ += block;
     use_.held += block;
     use_.asked += asked;
+    if (!task) before_run_ = use_.held;
     use_.peak = std::max(use_.peak, use_.held);
     most_ = std::max(most_, use_.held);
   }
@@ -23,6 +23,7 @@ class StreamMeter {
     begin(task);
     use_.held -= block;
     use_.asked -= asked;
+    if (!task) before_run_ = use_.held;
   }
   void allocate(std::size_t bytes) { use_.allocated += bytes; }
   void release(std::size_t bytes) { use_.allocated -= bytes; }

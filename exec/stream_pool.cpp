@@ -24,13 +24,14 @@ void StreamPool::hold(const StreamBlock& block, std::optional<TaskId> task) {
   meter_.take(block.size, block.asked, task);
   Size& size = sizes_[block.size];
   size.most = std::max(size.most, ++size.held);
-  if (!task) ++size.stays;
+  if (!task) size.stays = size.held;
 }
 
 void StreamPool::drop(StreamBlock& block, std::optional<TaskId> task) {
   meter_.drop(block.size, block.asked, task);
   Size& size = sizes_[block.size];
   --size.held;
+  if (!task) size.stays = size.held;
   size.free.insert(std::ranges::upper_bound(size.free, block.number, {}, &StreamBlock::number),
                    &block);
 }

@@ -19,11 +19,11 @@ struct StreamBlock {
     TaskId task;
   };
 
-  Rank rank;
+  Rank rank = {};
   std::size_t size = 0;
   std::byte* memory = nullptr;
   int number = 0;  ///< in the order of allocation
-  std::vector<User> users;
+  std::vector<User> users = {};
   std::size_t asked = 0;  ///< by the tensor that has it
 
   int last_task() const;

@@ -12,6 +12,7 @@
 #include "exec/scalar_chain.h"
 #include "exec/scalar_heads.h"
 #include "exec/stage_runner.h"
+#include "exec/stream_pool.h"
 #include "schedules/error.h"
 #include "tests/exec/chain_problem.h"
 #include "tests/exec/stream_device.h"
@@ -243,6 +244,30 @@ TEST(StreamMemory, GivesBackWhatOtherRanksOfTheDeviceKeepForLater) {
   EXPECT_FALSE(device.memory.take(third, 768).empty());
   EXPECT_EQ(device.memory.use_of(first).allocated, 0U);
   EXPECT_EQ(device.memory.use_of(second).allocated, 256U) << "of another device";
+}
+
+TEST(StreamPool, RunsAheadByWhatTasksHoldAndNotByWhatWasDroppedBeforeTheRun) {
+  StreamBlock stays{.size = 1024}, first{.size = 256, .number = 1},
+      second{.size = 256, .number = 2};
+  StreamPool pool;
+  for (const StreamBlock* block : {&stays, &first}) pool.add(*block);
+  pool.hold(stays, std::nullopt);
+  for (int time = 0; time < 3; ++time) {
+    pool.hold(first, std::nullopt);
+    pool.drop(first, std::nullopt);
+  }
+  pool.hold(first, TaskId{0});
+  EXPECT_TRUE(pool.may_run_ahead(256));
+  EXPECT_FALSE(pool.begins_to_run_ahead(TaskId{1})) << "no update yet";
+  pool.note_update(TaskId{1});
+  EXPECT_TRUE(pool.begins_to_run_ahead(TaskId{2}));
+  EXPECT_THAT(pool.lacking(), testing::ElementsAre(256)) << "what stays needs no second";
+  pool.add(second);
+  pool.drop(first, TaskId{2});
+  EXPECT_FALSE(pool.may_run_ahead(256)) << "one is held at most, and there are two";
+  EXPECT_THAT(pool.lacking(), IsEmpty());
+  pool.note_update(TaskId{3});
+  EXPECT_FALSE(pool.begins_to_run_ahead(TaskId{4})) << "nothing more was held";
 }
 
 TEST(StreamMemory, CountsWhatIsReservedBesideThePool) {
