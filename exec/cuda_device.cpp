@@ -1,10 +1,14 @@
 #include "exec/cuda_device.h"
 
+#include <utility>
+
 #include "exec/cuda_peers.h"
 #include "schedules/error.h"
 
 namespace unlatch::exec::cuda {
 namespace {
+
+constexpr std::size_t blas_workspace = std::size_t{32} << 20;  // what cuBLAS advises for Hopper
 
 bool computes(Engine engine) { return engine == Engine::compute || engine == Engine::recompute; }
 
@@ -24,8 +28,8 @@ Device::Device(const TaskGraph& graph, const DeviceSettings& settings)
                 .watch = [this](bool too_late) { watch(too_late); }}),
       replay_(settings.graphs ? std::make_unique<StreamReplay>(streams_, piece_tasks_) : nullptr),
       order_(graph, replay_ ? static_cast<Streams&>(*replay_) : streams_, window_),
-      handles_(graph.lanes().size()),
-      memory_(graph, order_, *this, settings.memory_limit) {
+      memory_(graph, order_, *this, settings.memory_limit),
+      handles_(graph.lanes().size()) {
   streams_.name_tasks_of(order_);
   open_peers(settings.devices);
   if (settings.nccl) nccl_ = std::make_unique<NcclTransport>(routes());
@@ -33,11 +37,13 @@ Device::Device(const TaskGraph& graph, const DeviceSettings& settings)
   for (std::size_t l = 0; l < handles_.size(); ++l) {
     if (!computes(graph.lanes()[l].engine)) continue;
     const LaneId lane{static_cast<int>(l)};
+    const Rank rank = graph.lanes()[l].rank;
+    Tensor workspace = memory_.reserve(rank, blas_workspace, "cuBLAS's workspace");
     streams_.select(streams_.device(lane));
     try {
-      handles_[l] = handles_on(streams_.stream(lane));
+      handles_[l] = handles_on(streams_.stream(lane), std::move(workspace));
     } catch (const RunError& error) {
-      throw RunError(fmt::format("rank {}: {}", graph.lanes()[l].rank.value, error.what()));
+      throw RunError(fmt::format("rank {}: {}", rank.value, error.what()));
     }
     any_dnn_ = handles_[l].dnn.get();
   }
@@ -52,9 +58,6 @@ void Device::Destroy::operator()(cudnnHandle_t dnn) const noexcept {
 }
 void Device::Destroy::operator()(cublasHandle_t blas) const noexcept {
   if (!gave_up()) cublasDestroy(blas);
-}
-void Device::Destroy::operator()(void* memory) const noexcept {
-  if (!gave_up()) cudaFree(memory);
 }
 
 int Device::device_of(Rank rank) const {
@@ -115,10 +118,10 @@ void Device::watch(bool too_late) const {
 }
 
 /// A workspace of fixed size for each handle: cuBLAS then gives the same bits every time, and takes
-/// no memory of its own while a graph is captured.
-Device::Handles Device::handles_on(StreamHandle stream) const {
-  constexpr std::size_t workspace = std::size_t{32} << 20;  // what cuBLAS advises for Hopper
+/// no memory of its own while a graph is captured. It counts as the rank's.
+Device::Handles Device::handles_on(StreamHandle stream, Tensor workspace) const {
   Handles handles;
+  handles.blas_workspace = std::move(workspace);
   cudnnHandle_t dnn = nullptr;
   check(cudnnCreate(&dnn), "cudnnCreate");
   handles.dnn.reset(dnn);
@@ -127,10 +130,8 @@ Device::Handles Device::handles_on(StreamHandle stream) const {
   check(cublasCreate(&blas), "cublasCreate");
   handles.blas.reset(blas);
   check(cublasSetStream(blas, stream), "cublasSetStream");
-  void* memory = nullptr;
-  check(cudaMalloc(&memory, workspace), "cudaMalloc of 32 MiB for cuBLAS");
-  handles.blas_workspace.reset(memory);
-  check(cublasSetWorkspace(blas, memory, workspace), "cublasSetWorkspace");
+  check(cublasSetWorkspace(blas, handles.blas_workspace.data<void>(), blas_workspace),
+        "cublasSetWorkspace");
   const unsigned mode =
       settings_.precision == Precision::tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH;
   check(cublasSetMathMode(blas, static_cast<cublasMath_t>(
@@ -155,6 +156,13 @@ std::byte* Device::allocate(Rank rank, std::size_t bytes) {
 
 void Device::release(Rank, std::byte* memory) noexcept {
   if (!gave_up()) cudaFree(memory);
+}
+
+std::optional<DeviceMemory::Room> Device::room(Rank rank) {
+  streams_.select(device_of(rank));
+  Room room;
+  check(cudaMemGetInfo(&room.free, &room.total), "cudaMemGetInfo");
+  return room;
 }
 
 Tensor Device::take(std::size_t bytes) { return memory_.take(rank_at_hand(), bytes); }

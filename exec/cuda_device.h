@@ -84,11 +84,10 @@ class Device : private DeviceMemory {
   struct Destroy {
     void operator()(cudnnHandle_t dnn) const noexcept;
     void operator()(cublasHandle_t blas) const noexcept;
-    void operator()(void* memory) const noexcept;
   };
   /// Of a lane that computes; bound to its stream.
   struct Handles {
-    std::unique_ptr<void, Destroy> blas_workspace;
+    Tensor blas_workspace;
     std::unique_ptr<cudnnContext, Destroy> dnn;
     std::unique_ptr<cublasContext, Destroy> blas;
   };
@@ -112,11 +111,12 @@ class Device : private DeviceMemory {
   std::vector<int> device_of_each_lane() const;
   NcclRoutes routes() const;
   void watch(bool too_late) const;
-  Handles handles_on(StreamHandle stream) const;
+  Handles handles_on(StreamHandle stream, Tensor workspace) const;
 
   std::byte* allocate(Rank rank, std::size_t bytes) override;
   void release(Rank rank, std::byte* memory) noexcept override;
   int device_of(Rank rank) const override;
+  std::optional<Room> room(Rank rank) override;
 
   const TaskGraph& graph_;
   DeviceSettings settings_;
@@ -126,9 +126,9 @@ class Device : private DeviceMemory {
   CudaStreams streams_;
   std::unique_ptr<StreamReplay> replay_;
   StreamOrder order_;
+  StreamMemory memory_;
   std::vector<Handles> handles_;  ///< by lane
   cudnnHandle_t any_dnn_ = nullptr;
-  StreamMemory memory_;
 };
 
 }  // namespace unlatch::exec::cuda

@@ -5,31 +5,12 @@
 #include "exec/cuda_feed.h"
 #include "exec/cuda_heads.h"
 #include "exec/cuda_stage.h"
+#include "exec/cuda_versions.h"
 #include "exec/device_library.h"
 #include "schedules/error.h"
 
 namespace unlatch::exec::cuda {
 namespace {
-
-std::string cuda_version(int number) {  // 13000 is 13.0
-  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
-}
-
-/// As a number like those of cuDNN and NCCL.
-std::size_t blas_version() {
-  std::size_t number = 0;
-  for (const auto part : {MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL}) {
-    int value = 0;
-    check(cublasGetProperty(part, &value), "cublasGetProperty");
-    number = number * 100 + static_cast<std::size_t>(value);
-  }
-  return number;
-}
-
-/// cuDNN and NCCL count 90100 for 9.1.0.
-std::string decimal_version(std::size_t number) {
-  return fmt::format("{}.{}.{}", number / 10000, number % 10000 / 100, number % 100);
-}
 
 class CudaRun : public DeviceRun {
  public:
@@ -38,7 +19,7 @@ class CudaRun : public DeviceRun {
           const DeviceSettings& settings, Feed& feed)
       : device_(graph, settings),
         slots_(device_.order()),
-        feed_(device_, feed, staged_at_once(graph, settings.graphs)),
+        feed_(device_, feed, graph),
         a_copy_(ranges.size()) {
     for (int copy = 0; copy < graph.shape().copies; ++copy) {
       std::vector<Rank> ranks;
@@ -104,30 +85,6 @@ class CudaRun : public DeviceRun {
   }
 
  private:
-  /// With graphs as many as two pieces copy, so that a piece finds its data at the addresses of the
-  /// one before the last.
-  static std::size_t staged_at_once(const TaskGraph& graph, bool graphs) {
-    if (!graphs) return 64;
-    std::size_t copies = 0;
-    const int first = graph.size() / 4;
-    for (int i = first; i < std::min(first + tasks_that_repeat(graph), graph.size()); ++i) {
-      copies += copies_of_data(graph, graph.task(TaskId{i}));
-    }
-    return 2 * std::max<std::size_t>(copies, 1);
-  }
-  /// Inputs and targets that the task takes from the feed.
-  static std::size_t copies_of_data(const TaskGraph& graph, const Task& task) {
-    const bool is_last = graph.shape().is_last(task.stage);
-    if (task.op == unlatch::Op::forward) {
-      return (graph.shape().is_first(task.stage) ? 1U : 0U) + (is_last ? 1U : 0U);
-    }
-    const bool uses_head = task.op == unlatch::Op::backward ||
-                           task.op == unlatch::Op::backward_input ||
-                           task.op == unlatch::Op::pop_backward;
-    const bool sees = graph.learning().local_gradients.see_targets();
-    return uses_head && sees && !is_last ? 1 : 0;
-  }
-
   Device device_;
   LossSlots slots_;
   CudaFeed feed_;
@@ -138,27 +95,7 @@ class CudaRun : public DeviceRun {
 
 class CudaLibrary : public DeviceLibrary {
  public:
-  std::string versions() const override {
-    int runtime = 0;
-    check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
-    const std::size_t dnn = cudnnGetVersion();
-    int nccl = 0;
-    check(ncclGetVersion(&nccl), "ncclGetVersion");
-    const std::size_t blas = blas_version();
-    const std::string text = fmt::format(
-        "CUDA {} (loaded {}), cuBLAS {} (loaded {}), cuDNN {} (loaded {}), NCCL {} (loaded {})",
-        cuda_version(CUDART_VERSION), cuda_version(runtime), decimal_version(CUBLAS_VERSION),
-        decimal_version(blas), decimal_version(CUDNN_VERSION), decimal_version(dnn),
-        decimal_version(NCCL_VERSION_CODE), decimal_version(nccl));
-    const bool blas_goes = blas / 10000 == CUBLAS_VER_MAJOR && blas >= CUBLAS_VERSION;
-    const bool dnn_goes = dnn / 10000 == CUDNN_MAJOR && dnn >= CUDNN_VERSION;
-    const bool nccl_goes = nccl / 10000 == NCCL_MAJOR && nccl >= NCCL_VERSION_CODE;
-    require(blas_goes && dnn_goes && nccl_goes,
-            "the CUDA library of unlatch needs the cuBLAS, cuDNN and NCCL it was compiled with, or "
-            "newer ones of the same major versions: {}",
-            text);
-    return text;
-  }
+  std::string versions() const override { return library_versions(); }
 
   std::vector<std::string> devices(std::string* why) const override {
     int count = 0;  // left alone when the call fails
@@ -181,6 +118,7 @@ class CudaLibrary : public DeviceLibrary {
   std::unique_ptr<DeviceRun> start(const TaskGraph& graph, const models::Model& model,
                                    std::span<const models::StageRange> ranges, const DnnRun& run,
                                    const DeviceSettings& settings, Feed& feed) const override {
+    require_code_for(settings.devices);
     return std::make_unique<CudaRun>(graph, model, ranges, run, settings, feed);
   }
 };

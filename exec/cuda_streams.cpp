@@ -91,13 +91,20 @@ CudaStreams::Events& CudaStreams::events(int mark) {
 }
 
 /// Marks a task's stretch of the host's time for profilers, which show its kernels under its name.
-void CudaStreams::name_range(int mark) const {
+void CudaStreams::name_range(int mark) {
+  end_range();
   const bool starts = mark % 2 == 0;
-  if (starts) {
-    nvtxRangePushA(label(graph_.task(order_->latest_at(mark / 2))).c_str());
-  } else {
-    nvtxRangePop();
-  }
+  if (!starts) return;
+  nvtxRangePushA(label_at(mark).c_str());
+  in_range_ = true;
+}
+
+void CudaStreams::end_range() {
+  if (std::exchange(in_range_, false)) nvtxRangePop();
+}
+
+std::string CudaStreams::label_at(int mark) const {
+  return label(graph_.task(order_->latest_at(mark / 2)));
 }
 
 void CudaStreams::record(int mark, LaneId lane) {
@@ -212,6 +219,7 @@ void CudaStreams::fork_lanes() {
 }
 
 void CudaStreams::join_lanes() {
+  end_range();  // what is put may end within a task
   for (std::size_t l = 0; l < streams_.size(); ++l) {
     check(cudaEventRecord(joined_[l], streams_[l]), "cudaEventRecord");
     check(cudaStreamWaitEvent(origin_, joined_[l], 0), "cudaStreamWaitEvent");
@@ -242,8 +250,14 @@ void CudaStreams::give_up_capture() noexcept {
   cudaGetLastError();  // the failure that led here is the one to tell
 }
 
-void CudaStreams::launch_graph(int graph) {
-  check(cudaGraphLaunch(graphs_[static_cast<std::size_t>(graph)], origin_), "cudaGraphLaunch");
+void CudaStreams::launch_graph(int graph, int first, int last) {
+  const bool has_name = order_ != nullptr && first >= 0;
+  if (has_name) {
+    nvtxRangePushA(fmt::format("CUDA graph {} to {}", label_at(first), label_at(last)).c_str());
+  }
+  const cudaError_t status = cudaGraphLaunch(graphs_[static_cast<std::size_t>(graph)], origin_);
+  if (has_name) nvtxRangePop();
+  check(status, "cudaGraphLaunch");
 }
 
 void CudaStreams::destroy_graph(int graph) noexcept {

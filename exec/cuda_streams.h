@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "exec/cuda_check.h"
@@ -39,7 +40,8 @@ class CudaStreams : public GraphStreams {
   void finish();
   /// Whatever happened: nothing is on its way any more.
   void wait_until_idle() noexcept;
-  /// Whose tasks give the ranges that profilers show their names.
+  /// Whose tasks give the ranges that profilers show their names: one a task, and one a graph that
+  /// is launched, from its first task to its last.
   void name_tasks_of(const StreamOrder& order) { order_ = &order; }
 
   void record(int mark, LaneId lane) override;
@@ -51,7 +53,7 @@ class CudaStreams : public GraphStreams {
   void begin_capture() override;
   int end_capture() override;
   void give_up_capture() noexcept override;
-  void launch_graph(int graph) override;
+  void launch_graph(int graph, int first, int last) override;
   void destroy_graph(int graph) noexcept override;
   void note_piece(int number) override;
   void wait_for_piece(int number) override;
@@ -70,7 +72,9 @@ class CudaStreams : public GraphStreams {
 
   void make_origin();
   void start_clocks();
-  void name_range(int mark) const;
+  std::string label_at(int mark) const;
+  void name_range(int mark);
+  void end_range();
   /// The mark's events on the device where it was set last.
   Events& events(int mark);
   void wait_for(cudaEvent_t event) const;
@@ -79,6 +83,7 @@ class CudaStreams : public GraphStreams {
 
   const TaskGraph& graph_;
   const StreamOrder* order_ = nullptr;
+  bool in_range_ = false;     ///< of a task
   std::vector<int> devices_;  ///< by lane
   Options options_;
   int selected_ = -1;

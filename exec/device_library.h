@@ -50,8 +50,8 @@ class DeviceRun {
 class DeviceLibrary {
  public:
   virtual ~DeviceLibrary() = default;
-  /// "CUDA 13.0 (loaded 13.0), cuDNN 9.19.0 (9.19.0), ..": what it was compiled with and what it
-  /// found. Throws Error when the two do not go together.
+  /// "CUDA 13.0 (loaded 13.0, driver 13.0), cuDNN 9.19.0 (loaded 9.19.0), ..": what it was compiled
+  /// with and what it found. Throws Error when the two do not go together.
   virtual std::string versions() const = 0;
   /// The names of the devices. Empty with the reason in *why when there is none.
   virtual std::vector<std::string> devices(std::string* why) const = 0;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string_view>
 
 #include "exec/stream_order.h"
 #include "exec/tensor.h"
@@ -17,13 +19,20 @@ class DeviceMemory {
   virtual void release(Rank rank, std::byte* memory) noexcept = 0;
   /// Ranks on different devices do not read each other's memory.
   virtual int device_of(Rank) const { return 0; }
+  /// Of the device of a rank, whoever uses it, in bytes.
+  struct Room {
+    std::size_t free = 0, total = 0;
+  };
+  /// Nothing where that is not known.
+  virtual std::optional<Room> room(Rank) { return std::nullopt; }
 };
 
 /// A pool a rank. The host drops a tensor long before the device is done with it; the tensor's
 /// memory then goes to the next taker at once, whose lane waits for the last task of every other
-/// lane that used it. Memory that nobody has to wait for comes first, then fresh memory up to twice
-/// what was held at most (and the limit of the rank), then memory to wait for. For one host thread,
-/// that of the order.
+/// lane that used it. Memory that nobody has to wait for comes first, then memory to wait for. So
+/// that there is enough of the first, a rank takes up to twice what it held at most during the run
+/// (and no more than the limit allows): fresh memory where it would wait, until its first update;
+/// from then on what is lacking at once behind an update. For one host thread, that of the order.
 class StreamMemory {
  public:
   /// `limit` in bytes a rank, 0 for what the device has. Everything referred to must outlive it and
@@ -32,9 +41,12 @@ class StreamMemory {
                std::size_t limit = 0);
   ~StreamMemory();
 
-  /// Uninitialised memory of the rank, for the task at hand if there is one. Throws RunError with
-  /// need, use and limit.
+  /// Uninitialised memory of the rank, for the task at hand if there is one, else for what its
+  /// stages have before the first. Throws RunError with the need and what stands against it: the
+  /// limit and what the rank has in use, or what each rank on the device holds and what is free.
   Tensor take(Rank rank, std::size_t bytes);
+  /// Beside the pool, until the tensor is dropped; `what` says what for.
+  Tensor reserve(Rank rank, std::size_t bytes, std::string_view what);
   /// The task at hand reads or writes it. Every use must be told; taking is one.
   void use(const Tensor& tensor);
 
@@ -48,7 +60,8 @@ class StreamMemory {
     std::size_t peak = 0;       ///< most held, within tasks too
     std::size_t kept_peak = 0;  ///< most held between tasks
     std::size_t workspace = 0;  ///< most that a task held beyond what was held before or after it
-    std::size_t allocated = 0;  ///< of the device
+    std::size_t reserved = 0;   ///< beside the pool
+    std::size_t allocated = 0;  ///< of the device, with what is reserved
   };
   Use use_of(Rank rank) const;
 

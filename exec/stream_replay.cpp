@@ -48,21 +48,24 @@ void StreamReplay::end_piece() {
     ++counts_.put;
   } else if (piece.graph < 0) {
     piece.graph = capture();
-    device_.launch_graph(piece.graph);
+    device_.launch_graph(piece.graph, first_mark_, last_mark_);
     ++counts_.captured;
   } else {
-    device_.launch_graph(piece.graph);
+    device_.launch_graph(piece.graph, first_mark_, last_mark_);
     ++counts_.launched;
   }
   device_.note_piece(number);
   words_.clear();
   work_.clear();
+  first_mark_ = last_mark_ = -1;
 }
 
 /// A piece goes to the device as soon as it is whole, so that the device has it while the host
 /// waits for the piece before.
 void StreamReplay::record(int mark, LaneId lane) {
   piece_of_mark_[mark] = piece();
+  if (first_mark_ < 0) first_mark_ = mark;
+  last_mark_ = mark;
   add(words_of(&StreamReplay::record, mark, lane), [=, this] { device_.record(mark, lane); });
   const bool ends = mark % 2 == 1;
   if (ends && ++ended_ % piece_tasks_ == 0) end_piece();

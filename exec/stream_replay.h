@@ -27,7 +27,9 @@ class GraphStreams : public Streams {
   virtual int end_capture() = 0;
   /// After a failure between the two.
   virtual void give_up_capture() noexcept = 0;
-  virtual void launch_graph(int graph) = 0;
+  /// `first` and `last` are marks set in what the graph stands for, by which profilers may name it;
+  /// -1 where there is none.
+  virtual void launch_graph(int graph, int first, int last) = 0;
   virtual void destroy_graph(int graph) noexcept = 0;
   /// Notes where all that was put, or launched, so far ends, under a number; one noted
   /// `pieces_noted` numbers before is forgotten.
@@ -105,6 +107,7 @@ class StreamReplay : public Streams {
   int piece_tasks_;
   int ended_ = 0;                               ///< tasks
   std::unordered_map<int, int> piece_of_mark_;  ///< where it was set last
+  int first_mark_ = -1, last_mark_ = -1;        ///< of the piece under way
   std::vector<Word> words_;
   std::vector<std::function<void()>> work_;
   std::list<Piece> pieces_;  ///< the latest first

@@ -17,6 +17,7 @@ Json pool_json(const exec::StreamMemory::Use& use) {
   return {{"peak_bytes", use.peak},
           {"peak_between_tasks_bytes", use.kept_peak},
           {"task_workspace_bytes", use.workspace},
+          {"reserved_bytes", use.reserved},
           {"allocated_bytes", use.allocated}};
 }
 
@@ -51,7 +52,7 @@ Json memory_json(const MeasuredMemory& measured, const PredictedMemory& predicte
 Table memory_table(const MeasuredMemory& measured, const PredictedMemory& predicted) {
   std::vector<std::string> columns{"rank", "by layers", "by tensors", "kept", "with queues"};
   const bool pools = !measured.pools.empty();
-  if (pools) columns.insert(columns.end(), {"pool", "workspace", "allocated"});
+  if (pools) columns.insert(columns.end(), {"pool", "workspace", "cuBLAS", "allocated"});
   Table table(columns);
   for (std::size_t r = 0; r < measured.kept.size(); ++r) {
     const exec::KeptMemory::Account& kept = measured.kept[r];
@@ -61,7 +62,7 @@ Table memory_table(const MeasuredMemory& measured, const PredictedMemory& predic
         sim::format_size(kept.peak_with_queues)};
     if (pools) {
       const exec::StreamMemory::Use& use = measured.pools[r];
-      for (const std::size_t bytes : {use.peak, use.workspace, use.allocated}) {
+      for (const std::size_t bytes : {use.peak, use.workspace, use.reserved, use.allocated}) {
         cells.push_back(size_text(bytes));
       }
     }

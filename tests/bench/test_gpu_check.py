@@ -10,6 +10,7 @@ import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+JSON = "gpu_check.json"
 PARTS = ["tests", "refusals", "repeats", "digits", "resnet20", "options", "predicted", "overhead",
          "pytorch", "sanitizer"]
 
@@ -108,14 +109,14 @@ class GpuCheck(unittest.TestCase):
         write(self.file(f"{bench}/bench_cuda_overhead"), OVERHEAD)
 
     def check(self, fault, *arguments):
-        """(exit code, standard output, JSON)."""
+        """(exit code, standard output, JSON), run in the folder."""
         env = dict(os.environ, FAULT=fault, PYTHONPATH=self.file("modules"),
                    PATH=f"{self.file('path')}:{os.environ['PATH']}")
-        done = subprocess.run([sys.executable, self.file("gpu_check"), "--json",
-                               self.file("out.json"), *arguments], env=env, text=True,
-                              capture_output=True)
+        done = subprocess.run([sys.executable, self.file("gpu_check"), *arguments], env=env,
+                              cwd=self.folder, text=True, capture_output=True)
         self.assertEqual(done.stderr, "")
-        with open(self.file("out.json"), encoding="utf-8") as file:
+        written = arguments[arguments.index("--json") + 1] if "--json" in arguments else JSON
+        with open(self.file(written), encoding="utf-8") as file:
             return done.returncode, done.stdout, json.load(file)
 
     def rows(self, results, part):
@@ -179,6 +180,21 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(list(results["parts"]), PARTS)
         for part in PARTS:
             self.assertEqual(self.rows(results, part)["time"]["text"], "not begun", part)
+
+    def test_writes_where_it_is_told_to(self):
+        write(self.file(JSON), "before", 0o644)
+        _, _, results = self.check("no_device", "--json", "other.json")
+        self.assertEqual(results["parts"], {})
+        with open(self.file(JSON), encoding="utf-8") as file:
+            self.assertEqual(file.read(), "before")
+        self.check("no_device")  # takes its place
+
+    def test_refuses_to_run_for_results_that_it_cannot_write(self):
+        done = subprocess.run([sys.executable, self.file("gpu_check"), "--json", "none/out.json"],
+                              cwd=self.folder, text=True, capture_output=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--json: ", done.stderr)
+        self.assertIn("none/out.json", done.stderr)
 
     def test_is_skipped_without_a_device(self):
         os.rename(self.file("bin"), self.file("tools"))  # as in a build folder

@@ -56,7 +56,7 @@ class NotedStreams : public GraphStreams {
     noting_ = false;
     ++given_up;
   }
-  void launch_graph(int graph) override {
+  void launch_graph(int graph, int, int) override {
     for (const auto& work : graphs_[static_cast<std::size_t>(graph)]) work();
   }
   void destroy_graph(int graph) noexcept override {

@@ -12,6 +12,7 @@
 #include "exec/scalar_chain.h"
 #include "exec/scalar_heads.h"
 #include "exec/stage_runner.h"
+#include "exec/stream_pool.h"
 #include "schedules/error.h"
 #include "tests/exec/chain_problem.h"
 #include "tests/exec/stream_device.h"
@@ -209,8 +210,87 @@ TEST(StreamMemory, SaysWhenTheDeviceHasNoMore) {
     run_on_streams(graph, problem_of(graph), {.device = 1024});
     FAIL() << "the weights alone fill it";
   } catch (const RunError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("of what the device has"));
+    EXPECT_STREQ(
+        error.what(),
+        "rank 0, task 0F0: out of device memory: 256 bytes are needed for rank 0; on device "
+        "0 rank 0 holds 512, rank 1 holds 512, and 0 of 1024 are free");
   }
+}
+
+/// A weight and a gradient of 256 bytes each, so that there is room for those of two stages.
+TEST(StreamMemory, NamesTheStageWhoseWeightsFindNoRoom) {
+  const TaskGraph graph = ScheduleSpec::parse("bp").make({.stages = 3}).build();
+  try {
+    run_on_streams(graph, problem_of(graph), {.device = 1024});
+    FAIL() << "the weights alone fill it";
+  } catch (const RunError& error) {
+    EXPECT_STREQ(error.what(),
+                 "rank 2, weights, gradients and optimizer state of stage 2: out of device memory: "
+                 "256 bytes are needed for rank 2; on device 0 rank 0 holds 512, rank 1 holds 512, "
+                 "rank 2 holds 0, and 0 of 1024 are free");
+  }
+}
+
+/// What a rank has dropped, and could have again, is no reason to refuse another on its device.
+TEST(StreamMemory, GivesBackWhatOtherRanksOfTheDeviceKeepForLater) {
+  const TaskGraph graph = ScheduleSpec::parse("bp").make({.stages = 3}).build();
+  Device device(graph, 16, 0);
+  device.source.limit(1024);
+  device.source.share_among(2);  // ranks 0 and 2 share the first
+  const Rank first{0}, second{1}, third{2};
+  { const Tensor dropped = device.memory.take(first, 512); }
+  { const Tensor elsewhere = device.memory.take(second, 256); }
+  EXPECT_FALSE(device.memory.take(third, 768).empty());
+  EXPECT_EQ(device.memory.use_of(first).allocated, 0U);
+  EXPECT_EQ(device.memory.use_of(second).allocated, 256U) << "of another device";
+}
+
+TEST(StreamPool, RunsAheadByWhatTasksHoldAndNotByWhatWasDroppedBeforeTheRun) {
+  StreamBlock stays{.size = 1024}, first{.size = 256, .number = 1},
+      second{.size = 256, .number = 2};
+  StreamPool pool;
+  for (const StreamBlock* block : {&stays, &first}) pool.add(*block);
+  pool.hold(stays, std::nullopt);
+  for (int time = 0; time < 3; ++time) {
+    pool.hold(first, std::nullopt);
+    pool.drop(first, std::nullopt);
+  }
+  pool.hold(first, TaskId{0});
+  EXPECT_TRUE(pool.may_run_ahead(256));
+  EXPECT_FALSE(pool.begins_to_run_ahead(TaskId{1})) << "no update yet";
+  pool.note_update(TaskId{1});
+  EXPECT_TRUE(pool.begins_to_run_ahead(TaskId{2}));
+  EXPECT_THAT(pool.lacking(), testing::ElementsAre(256)) << "what stays needs no second";
+  pool.add(second);
+  pool.drop(first, TaskId{2});
+  EXPECT_FALSE(pool.may_run_ahead(256)) << "one is held at most, and there are two";
+  EXPECT_THAT(pool.lacking(), IsEmpty());
+  pool.note_update(TaskId{3});
+  EXPECT_FALSE(pool.begins_to_run_ahead(TaskId{4})) << "nothing more was held";
+}
+
+TEST(StreamMemory, CountsWhatIsReservedBesideThePool) {
+  const TaskGraph graph = ScheduleSpec::parse("bp").make({.stages = 2}).build();
+  Device device(graph, 16, 1024);
+  const Rank rank{1};
+  {
+    const Tensor reserved = device.memory.reserve(rank, 768, "a library");
+    const Tensor taken = device.memory.take(rank, 256);
+    EXPECT_EQ(device.memory.use_of(rank).reserved, 768U);
+    EXPECT_EQ(device.memory.use_of(rank).allocated, 1024U);
+    EXPECT_EQ(device.memory.use_of(rank).peak, 256U);
+    try {
+      device.memory.take(rank, 1);
+      FAIL() << "beyond the limit";
+    } catch (const RunError& error) {
+      EXPECT_THAT(error.what(),
+                  HasSubstr("256 bytes are needed beside the 256 in use on rank 1 and "
+                            "768 reserved, of 1024 allowed"));
+    }
+  }
+  EXPECT_EQ(device.memory.use_of(rank).reserved, 0U);
+  EXPECT_EQ(device.memory.use_of(rank).allocated, 256U);
+  EXPECT_FALSE(device.memory.take(rank, 768).empty());
 }
 
 /// A device that fails once it gets to a mark.

@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -27,14 +29,21 @@ class HostMemory : public DeviceMemory {
   std::byte* allocate(Rank, std::size_t bytes) override {
     if (allocated_ + bytes > most_) return nullptr;
     allocated_ += bytes;
-    return static_cast<std::byte*>(std::aligned_alloc(256, bytes));
+    auto* memory = static_cast<std::byte*>(std::aligned_alloc(256, bytes));
+    sizes_[memory] = bytes;
+    return memory;
   }
-  void release(Rank, std::byte* memory) noexcept override { std::free(memory); }
+  void release(Rank, std::byte* memory) noexcept override {
+    allocated_ -= sizes_.extract(memory).mapped();
+    std::free(memory);
+  }
+  std::optional<Room> room(Rank) override { return Room{most_ - allocated_, most_}; }
   int device_of(Rank rank) const override { return rank.value % devices_; }
   void limit(std::size_t most) { most_ = most; }
   void share_among(int devices) { devices_ = devices; }
 
  private:
+  std::map<std::byte*, std::size_t> sizes_;
   std::size_t allocated_ = 0;
   std::size_t most_ = ~std::size_t{0} / 2;
   int devices_ = 1;

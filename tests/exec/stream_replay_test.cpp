@@ -157,12 +157,16 @@ class CountingStreams : public GraphStreams {
   void begin_capture() override {}
   int end_capture() override { return graphs++; }
   void give_up_capture() noexcept override { ++given_up; }
-  void launch_graph(int) override { ++launched; }
+  void launch_graph(int, int first, int last) override {
+    ++launched;
+    names.emplace_back(first, last);
+  }
   void destroy_graph(int) noexcept override { ++destroyed; }
   void note_piece(int number) override { noted.push_back(number); }
   void wait_for_piece(int number) override { waited_for.push_back(number); }
   int graphs = 0, given_up = 0, launched = 0, destroyed = 0;
   std::vector<int> noted, waited_for;
+  std::vector<std::pair<int, int>> names;  ///< first and last marks of what was launched
 };
 
 TEST(StreamReplay, CapturesWhatComesTheSecondTimeAndForgetsTheOldest) {
@@ -209,6 +213,22 @@ TEST(StreamReplay, WaitsForAPieceOnlyBehindTheNext) {
   EXPECT_FALSE(device.waited_for.empty());
   backend.synchronize();
   EXPECT_EQ(device.noted.back(), device.waited_for.back());
+}
+
+/// Also where a piece ends within a task.
+TEST(StreamReplay, NamesWhatItLaunchesByItsMarks) {
+  CountingStreams device;
+  StreamReplay replay(device, 2);
+  const LaneId lane{0};
+  for (int time = 0; time < 3; ++time) {
+    for (const int mark : {0, 1, 2, 3, 4}) replay.record(mark, lane);
+    replay.end_piece();
+    for (const int mark : {5, 6, 7}) replay.record(mark, lane);
+    replay.end_piece();
+  }
+  using testing::Pair;
+  EXPECT_THAT(device.names, testing::ElementsAre(Pair(0, 3), Pair(4, 4), Pair(5, 7), Pair(0, 3),
+                                                 Pair(4, 4), Pair(5, 7)));
 }
 
 TEST(StreamReplay, TellsTwoCallsFromOne) {

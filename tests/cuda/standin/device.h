@@ -12,6 +12,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda/standin/settings.h"
@@ -112,7 +113,8 @@ class World {
   cudaError_t last = cudaSuccess;    ///< for cudaGetLastError
   std::vector<CUstream_st*> streams;
   std::set<CUevent_st*> events;
-  double now_us = 0;  ///< what the host has seen
+  std::set<std::pair<int, int>> opened;  ///< the first device may reach the second's memory
+  double now_us = 0;                     ///< what the host has seen
 
   /// Remembers why, for the message.
   cudaError_t refuse(cudaError_t error, std::string why);
@@ -162,7 +164,8 @@ class World {
 /// the stream's, and all memory lie there, now and when the work runs.
 cudaError_t put_kernel(const char* name, cudaStream_t stream, std::vector<Range> memory,
                        std::function<void()> work);
-/// The same for a copy, whose memory may lie anywhere.
+/// The same for a copy, whose memory may lie on any device that the stream's was given access to,
+/// or has no way to.
 cudaError_t put_copy(cudaStream_t stream, std::vector<Range> memory, std::function<void()> work);
 /// A stream's part in work of several streams.
 struct Part {

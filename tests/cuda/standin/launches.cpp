@@ -63,6 +63,14 @@ cudaError_t launch(const void* function, dim3 grid, dim3 block, void** arguments
 
 }  // namespace
 
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* found, const void*) {
+  return call([&] {
+    *found = {};
+    const bool fits = world().current != settings().old_device;
+    return fits ? cudaSuccess : cudaErrorNoKernelImageForDevice;
+  });
+}
+
 extern "C" {
 
 void** __cudaRegisterFatBinary(void*) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tests/cuda/standin/api.h"
+#include "tests/cuda/standin/counts.h"
 
 using namespace unlatch::standin;
 
@@ -19,6 +20,8 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "out of memory";
     case cudaErrorNoDevice:
       return "no CUDA-capable device is detected";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
     case cudaErrorNotReady:
       return "device not ready";
     case cudaErrorIllegalAddress:
@@ -32,13 +35,20 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 
 cudaError_t cudaRuntimeGetVersion(int* version) {
-  *version = CUDART_VERSION;
+  *version = settings().runtime > 0 ? settings().runtime : CUDART_VERSION;
+  return cudaSuccess;
+}
+
+/// 0 where there is no driver.
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = settings().driver == 0 ? CUDART_VERSION : std::max(settings().driver, 0);
   return cudaSuccess;
 }
 
 // ---- devices -----------------------------------------------------------------------------------
 
 cudaError_t cudaGetDeviceCount(int* count) {
+  if (settings().driver < 0) return told(cudaErrorInsufficientDriver);
   if (settings().devices == 0) return told(cudaErrorNoDevice);
   *count = settings().devices;
   return cudaSuccess;
@@ -50,6 +60,9 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     *properties = {};
     std::strcpy(properties->name, "stand-in (no device)");
     properties->totalGlobalMem = settings().memory;
+    const bool old = device == settings().old_device;
+    properties->major = old ? 5 : 9;
+    properties->minor = old ? 2 : 0;
     return cudaSuccess;
   });
 }
@@ -81,16 +94,16 @@ cudaError_t cudaDeviceSynchronize() {
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   return call([&] {
     if (!is_device(device) || !is_device(peer)) return cudaErrorInvalidDevice;
-    *can = device == peer ? 0 : 1;
+    *can = device != peer && settings().peers ? 1 : 0;
     return cudaSuccess;
   });
 }
 
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
   return call([&] {
-    static std::set<std::pair<int, int>> enabled;
     if (!is_device(peer) || peer == world().current) return cudaErrorInvalidDevice;
-    const bool fresh = enabled.insert({world().current, peer}).second;
+    if (!settings().peers) return cudaErrorPeerAccessUnsupported;
+    const bool fresh = world().opened.insert({world().current, peer}).second;
     return fresh ? cudaSuccess : cudaErrorPeerAccessAlreadyEnabled;
   });
 }
@@ -100,11 +113,20 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   return call([&] {
     static int calls = 0;
+    count(Count::mallocs);
     World& w = world();
     const bool fails = ++calls == settings().fail_malloc;
     if (fails || w.used(w.current) + bytes > settings().memory) return cudaErrorMemoryAllocation;
     *memory = w.allocate(bytes, w.current);
     return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+  });
+}
+
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  return call([&] {
+    *total = settings().memory;
+    *free = *total - world().used(world().current);
+    return cudaSuccess;
   });
 }
 
@@ -116,6 +138,7 @@ cudaError_t cudaFree(void* memory) {
 
 cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
   return call([&] {
+    count(Count::host_mallocs);
     *memory = world().allocate(bytes, host);
     return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
   });

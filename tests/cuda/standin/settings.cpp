@@ -20,7 +20,11 @@ Settings read() {
       {"fail_kernel", [](Settings& to, double x) { to.fail_kernel = static_cast<int>(x); }},
       {"stuck_record", [](Settings& to, double x) { to.stuck_record = static_cast<int>(x); }},
       {"fail_nccl", [](Settings& to, double x) { to.fail_nccl = static_cast<int>(x); }},
+      {"peers", [](Settings& to, double x) { to.peers = x != 0; }},
       {"damage_peers", [](Settings& to, double x) { to.damage_peers = x != 0; }},
+      {"runtime", [](Settings& to, double x) { to.runtime = static_cast<int>(x); }},
+      {"driver", [](Settings& to, double x) { to.driver = static_cast<int>(x); }},
+      {"old_device", [](Settings& to, double x) { to.old_device = static_cast<int>(x); }},
       {"cudnn", [](Settings& to, double x) { to.cudnn = static_cast<std::size_t>(x); }},
   };
   const char* text = std::getenv("UNLATCH_STANDIN");

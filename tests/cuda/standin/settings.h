@@ -15,8 +15,12 @@ struct Settings {
   int fail_kernel = 0;                        ///< the n-th kernel that runs fails on its way
   int stuck_record = 0;                       ///< the n-th record of an event is never reached
   int fail_nccl = 0;                          ///< the n-th exchange fails and never ends
+  bool peers = true;                          ///< there is a way between any two devices
   bool damage_peers = false;                  ///< cudaMemcpyPeer changes what it copies
   std::size_t cudnn = 0;                      ///< the version that cuDNN gives; 0: as compiled
+  int runtime = 0;                            ///< that of the runtime, as 13000; 0: as compiled
+  int driver = 0;                             ///< that of the driver; 0: as compiled, -1: none
+  int old_device = -1;                        ///< too old for any code, of capability 5.2
 };
 
 /// Read once. A key that is none ends the process.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "tests/cuda/standin/api.h"
+#include "tests/cuda/standin/counts.h"
 
 using namespace unlatch::standin;
 
@@ -123,6 +124,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   return call([&] {
     constexpr int most = 64;
+    note_question();
     World& w = world();
     if (const cudaError_t error = require_recorded(event, "cudaEventQuery")) return error;
     for (int i = 0; i < most && !event->last->reached && w.failed == cudaSuccess; ++i) {

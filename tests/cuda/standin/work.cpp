@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tests/cuda/standin/counts.h"
 #include "tests/cuda/standin/device.h"
 
 namespace unlatch::standin {
@@ -19,7 +20,11 @@ std::string in(const char* name, const std::string& what) {
 std::string complaint(const Range& range, int device, bool from_anywhere) {
   if (range.bytes == 0) return "";
   const Allocation* a = world().allocation(range.at, range.bytes);
-  if (a != nullptr && (from_anywhere || a->device == device || a->device == host)) return "";
+  if (a != nullptr && (a->device == device || a->device == host)) return "";
+  if (a != nullptr && from_anywhere) {  // CUDA would go through the host unasked
+    const bool is_open = !settings().peers || world().opened.contains({device, a->device});
+    return is_open ? "" : fmt::format("device {} has no access to device {}", device, a->device);
+  }
   if (a != nullptr) {
     return fmt::format("on device {}, memory of device {}", device, a->device);
   }
@@ -64,6 +69,7 @@ class Checked {
 };
 
 cudaError_t put(CUstream_st* stream, std::function<cudaError_t()> work) {
+  count(Count::works);
   if (stream->capture == nullptr) {
     world().put(stream, {.work = std::move(work)});
     return cudaSuccess;
