@@ -8,6 +8,7 @@
 #include "models/random.h"
 #include "models/resnet.h"
 #include "models/specification.h"
+#include "models/transformer.h"
 #include "schedules/error.h"
 
 namespace unlatch::models {
@@ -51,6 +52,10 @@ Model lenet(const Specification& given, const SampleShape& input, int classes) {
 }
 
 Specification parsed(std::string_view specification) {
+  require(!names_transformer(specification),
+          "model {}: a shape for simulation only, with --cluster in simulate and compare, and in "
+          "partition; the models that can be trained are {}",
+          specification, fmt::join(model_names(), ", "));
   Specification given("model", specification);
   if (!resnet_depth(given.name())) given.allow_names(model_names());
   given.refuse_argument();

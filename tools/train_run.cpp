@@ -186,8 +186,9 @@ std::vector<models::StageRange> flop_partition(const Arguments& arguments, const
                                                const TaskGraph& graph) {
   std::vector<bool> pays = replaying_stages(graph);
   if (!recompute_is_paid(plan, graph)) pays.assign(pays.size(), false);
-  return asked_partition(arguments, flops_of_layers(plan.model),
-                         forward_flops_of_layers(plan.model), pays);
+  const models::ModelFacts facts = models::facts_of(plan.model, sizeof(float));
+  return asked_partition(
+      arguments, prices_of(models::training_flops(facts), models::forward_flops(facts), pays));
 }
 
 MemorySizes memory_sizes_of(const TrainingPlan& plan, const LocalGradients& local,

@@ -1,12 +1,14 @@
 #include "tools/workload.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "exec/cpu_backend.h"
 #include "schedules/error.h"
 #include "sim/units.h"
 #include "tools/machine.h"
-#include "tools/model_options.h"
 #include "tools/schedule_input.h"
 #include "tools/terminal.h"
 
@@ -111,19 +113,64 @@ double usual_overlap(const LayerWorkload& layers, const TaskGraph& graph) {
   return layers.profile && layers.profile->of_cpu() ? overlap_here(graph) : 0;
 }
 
+/// Every stage pays for its layers on the slowest device among the copies of the model, layer by
+/// layer.
+StagePrices prices_of_stages(const StagePieces& pieces, const std::vector<bool>& pays_recompute) {
+  using Kind = std::pair<std::set<int>, bool>;  // of pieces, and whether it pays
+  const std::size_t stages = pays_recompute.size();
+  StagePrices prices;
+  std::map<Kind, int> kinds;
+  for (std::size_t k = 0; k < stages; ++k) {
+    Kind kind{{}, pays_recompute[k]};
+    for (std::size_t s = k; s < pieces.kind_of.size(); s += stages) {
+      kind.first.insert(pieces.kind_of[s]);
+    }
+    if (kind.first.empty()) kind.first.insert(0);
+    const auto [place, added] = kinds.try_emplace(kind, static_cast<int>(prices.costs.size()));
+    prices.kind_of.push_back(place->second);
+    if (!added) continue;
+    std::vector<double> costs(pieces.kinds.front().forward.size(), 0.0);
+    for (const int i : kind.first) {
+      const PieceCosts& piece = pieces.kinds[static_cast<std::size_t>(i)];
+      for (std::size_t j = 0; j < costs.size(); ++j) {
+        const double recompute = kind.second ? piece.forward[j] : 0;
+        costs[j] = std::max(costs[j], piece.forward[j] + piece.backward[j] + recompute);
+      }
+    }
+    prices.costs.push_back(std::move(costs));
+  }
+  return prices;
+}
+
+/// Of all copies.
+sim::StageTimes times_of_stages(const StagePieces& pieces,
+                                const std::vector<models::StageRange>& partition,
+                                const std::vector<bool>& replays, double overlap, int copies) {
+  std::vector<sim::StageTimes> kinds;
+  for (const PieceCosts& piece : pieces.kinds) {
+    kinds.push_back(stage_times_of(piece, partition, replays, overlap).for_copies(copies));
+  }
+  sim::StageTimes times = kinds.front();
+  for (std::size_t k = 0; k < pieces.kind_of.size(); ++k) {
+    times.take_stage(static_cast<int>(k), kinds[static_cast<std::size_t>(pieces.kind_of[k])]);
+  }
+  return times;
+}
+
 TaskCosts costs_of_layers(const LayerWorkload& layers, const TaskGraph& graph, double busy,
                           const TaskGraph& placed) {
   const int size = layers.batch_size / graph.shape().micro_batches;
-  const PieceCosts piece = layers.piece(size, busy);
+  const StagePieces pieces = layers.pieces(size, busy, graph, placed);
   const double overlap = layers.overlap ? *layers.overlap : usual_overlap(layers, graph);
   const std::vector<bool> replays = replaying_stages(graph);
   const std::vector<bool> hidden(replays.size(), false);
   TaskCosts costs;
   // Partitions must not move between estimates of `busy`: they follow from one worker's costs.
-  const PieceCosts alone = layers.piece(size, 1);
-  costs.partition = layers.partition(alone, overlap < 1 ? replays : hidden);
+  const StagePieces alone = layers.pieces(size, 1, graph, placed);
+  costs.partition = layers.partition(prices_of_stages(alone, overlap < 1 ? replays : hidden));
   const int copies = graph.shape().copies;
-  costs.times = stage_times_of(piece, costs.partition, replays, overlap).for_copies(copies);
+  costs.times = times_of_stages(pieces, costs.partition, replays, overlap, copies);
+  const PieceCosts& piece = pieces.kinds.front();  // bytes are the same on all devices
   costs.sizes = memory_sizes_of(piece, costs.partition);
   if (layers.cluster) {
     require(copies == 1 || graph.learning().agreement.is_dense_all_reduce(),
@@ -140,8 +187,12 @@ TaskCosts costs_of_layers(const LayerWorkload& layers, const TaskGraph& graph, d
 
 }  // namespace
 
-PieceCosts LayerWorkload::piece(int size, double busy) const {
-  return profile ? piece_costs(*profile, size, busy) : cluster_costs(*cluster, size);
+StagePieces LayerWorkload::pieces(int size, double busy, const TaskGraph& graph,
+                                  const TaskGraph& placed) const {
+  if (profile) return {.kinds = {piece_costs(*profile, size, busy)}};
+  StagePieces pieces = cluster_pieces(*cluster, size, placed);
+  pieces.kind_of.resize(static_cast<std::size_t>(graph.shape().stages));
+  return pieces;
 }
 
 LayerWorkload read_layers(const Arguments& arguments) {
@@ -153,12 +204,8 @@ LayerWorkload read_layers(const Arguments& arguments) {
   }
   layers.batch_size = arguments.whole("batch-size", 1);
   if (arguments.has("overlap")) layers.overlap = arguments.real("overlap", 1, 0, 1);
-  layers.partition = [&arguments](const PieceCosts& piece, const std::vector<bool>& pays) {
-    std::vector<double> costs;
-    for (std::size_t j = 0; j < piece.forward.size(); ++j) {
-      costs.push_back(piece.forward[j] + piece.backward[j]);
-    }
-    return asked_partition(arguments, costs, piece.forward, pays);
+  layers.partition = [&arguments](const StagePrices& prices) {
+    return asked_partition(arguments, prices);
   };
   return layers;
 }
@@ -253,9 +300,6 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
     workload.sizes = read_memory_sizes(arguments, stages);
   }
   workload.memory_limit = arguments.size("memory-limit");
-  if (workload.layers && workload.layers->cluster && !workload.memory_limit) {
-    workload.memory_limit = workload.layers->cluster->device_type().memory;
-  }
   workload.slow = slow_ranks(arguments, spec.effective(workload.shape).ranks());
   if (const auto text = arguments.text("straggler")) {
     workload.straggler = sim::Straggler::parse(*text);

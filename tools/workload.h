@@ -16,6 +16,7 @@
 #include "tools/cluster_workload.h"
 #include "tools/command.h"
 #include "tools/measured.h"
+#include "tools/model_options.h"
 #include "traces/memory.h"
 
 namespace unlatch::tools {
@@ -34,12 +35,12 @@ struct LayerWorkload {
   std::optional<ClusterWorkload> cluster;  ///< or computed; one of the two
   int batch_size = 0;
   std::optional<double> overlap;  ///< as asked; else what this machine's cores allow
-  /// Partition for a schedule, from the costs of its pieces and the stages that pay for R.
-  std::function<std::vector<models::StageRange>(const PieceCosts&, const std::vector<bool>&)>
-      partition;
+  /// Partition for a schedule, from the prices of its stages.
+  std::function<std::vector<models::StageRange>(const StagePrices&)> partition;
 
-  /// Of one piece of `size` samples with about `busy` workers at once.
-  PieceCosts piece(int size, double busy) const;
+  /// Of one piece of `size` samples with about `busy` workers at once, the stages of `graph` where
+  /// those of `placed` are.
+  StagePieces pieces(int size, double busy, const TaskGraph& graph, const TaskGraph& placed) const;
 };
 
 /// Costs of one schedule's tasks.
@@ -57,7 +58,7 @@ struct Workload {
   MemorySizes sizes;      ///< of one micro-batch; abstract costs only
   std::optional<LayerWorkload> layers;
   files::Sends sends = files::Sends::buffered;  ///< under which the schedule does not deadlock
-  std::optional<std::int64_t> memory_limit;
+  std::optional<std::int64_t> memory_limit;  ///< of every rank; else a cluster's devices have theirs
   std::vector<double> slow;  ///< one factor a rank
   sim::Straggler straggler;
   std::uint64_t seed = 0;
