@@ -306,6 +306,11 @@ Cluster read_cluster(const std::string& file_or_name) {
   }
   const bool looks_like_a_file =
       file_or_name.find('/') != std::string::npos || file_or_name.ends_with(".json");
+  require(
+      file_or_name != "this" && file_or_name != "this-machine",
+      "--cluster '{}': measure it first, 'unlatch profile --machine --save this.json', and name "
+      "that file",
+      file_or_name);
   const auto names = cluster_names();
   require(looks_like_a_file, "--cluster '{}': neither a file (.json) nor one of {}.{}",
           file_or_name, fmt::join(names, ", "), suggest(file_or_name, names));

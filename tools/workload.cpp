@@ -10,6 +10,7 @@
 #include "sim/units.h"
 #include "tools/machine.h"
 #include "tools/schedule_input.h"
+#include "tools/stage_profile.h"
 #include "tools/terminal.h"
 
 namespace unlatch::tools {
@@ -75,18 +76,22 @@ void check_batch_size(const Arguments& arguments, const Shape& shape) {
 }
 
 /// Costs come from flags, from a profile or from a cluster: from one of them.
-void require_one_source(const Arguments& arguments) {
-  const bool profile = arguments.has("profile"), cluster = arguments.has("cluster");
-  require(!profile || !cluster,
+void require_one_source(const Arguments& arguments, bool of_stages) {
+  const bool profile = arguments.has("profile") && !of_stages, cluster = arguments.has("cluster");
+  require(!arguments.has("profile") || !cluster,
           "--profile and --cluster both say what layers cost; leave one of them out");
   for (std::string_view name : {"batch-size", "partition", "uneven"}) {
     require(profile || cluster || !arguments.has(name),
             "{} is for costs of layers and needs --profile FILE or --cluster FILE; here the costs "
-            "are abstract",
-            arguments.place(name));
+            "are {}",
+            arguments.place(name), of_stages ? "those of measured stages" : "abstract");
   }
   for (std::string_view name : {"model", "data", "precision", "optimizer", "contention"}) {
     require(cluster || !arguments.has(name), "{} is for --cluster FILE", arguments.place(name));
+  }
+  for (std::string_view name : {"forward", "backward", "input-grad", "weight-grad"}) {
+    require(!of_stages || !arguments.has(name), "{} contradicts --profile, whose stages bring it",
+            arguments.place(name));
   }
   if (!profile && !cluster) return;
   const std::string_view source = profile ? "--profile" : "--cluster";
@@ -100,6 +105,18 @@ void require_one_source(const Arguments& arguments) {
               arguments.place(flag.name), source);
     }
   }
+}
+
+/// R is F unless --recompute says otherwise.
+void take_measured_stages(const Arguments& arguments, const StageProfileFile& measured,
+                          Workload& workload) {
+  const auto stages = static_cast<int>(measured.stages.size());
+  require(workload.shape.stages_a_copy() == stages,
+          "--profile '{}' holds the costs of {} stages, but the schedule has {}",
+          *arguments.text("profile"), stages, workload.shape.stages_a_copy());
+  set_measured_work(measured, workload.times);
+  if (!arguments.has("recompute")) workload.times.recompute = workload.times.forward;
+  workload.halves_backward = measured.halves_backward();
 }
 
 /// On this machine R hides beside F only where it has a worker of its own.
@@ -257,8 +274,9 @@ Shape usual_shape(const ScheduleSpec& spec, int stages, int batches) {
   return shape;
 }
 
-Shape read_shape(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous) {
-  const Shape usual = usual_shape(spec, usual_stages, synchronous ? 1 : 64);
+Shape read_shape(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous,
+                 int stages) {
+  const Shape usual = usual_shape(spec, stages, synchronous ? 1 : 64);
   Shape shape;
   read_stages(arguments, spec.pipeline().chunks.usual, usual.stages, shape);
   shape.micro_batches = arguments.whole("microbatches", usual.micro_batches);
@@ -287,16 +305,20 @@ bool all_synchronous(const std::vector<ScheduleSpec>& specs) {
 
 Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous) {
   Workload workload;
-  workload.shape = read_shape(arguments, spec, synchronous);
+  std::optional<StageProfileFile> measured;
+  if (arguments.has("profile")) measured = read_stage_profile(*arguments.text("profile"));
+  workload.shape = read_shape(arguments, spec, synchronous,
+                              measured ? static_cast<int>(measured->stages.size()) : usual_stages);
   const int stages = workload.shape.stages;
   workload.sends = asked_sends(arguments);
   require_no_send_deadlock(spec, workload.shape, workload.sends);
   check_batch_size(arguments, workload.shape);
-  require_one_source(arguments);
-  if (arguments.has("profile") || arguments.has("cluster")) {
+  require_one_source(arguments, measured.has_value());
+  if (!measured && (arguments.has("profile") || arguments.has("cluster"))) {
     workload.layers = read_layers(arguments);
   } else {
     workload.times = sim::stage_times(cost_settings(arguments), stages);
+    if (measured) take_measured_stages(arguments, *measured, workload);
     workload.sizes = read_memory_sizes(arguments, stages);
   }
   workload.memory_limit = arguments.size("memory-limit");
@@ -313,7 +335,12 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
   return workload;
 }
 
-void note_missing_cores(const Workload& workload, const ScheduleSpec& spec) {
+void note_assumptions(const Workload& workload, const ScheduleSpec& spec) {
+  if (workload.halves_backward) {
+    say("note: I and W of some stages were not measured; where a schedule splits B they are taken "
+        "to "
+        "be half of it each");
+  }
   if (!workload.layers || !workload.layers->profile) return;
   const ProfileFile& profile = *workload.layers->profile;
   int measured = 0;

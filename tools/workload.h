@@ -57,6 +57,7 @@ struct Workload {
   sim::StageTimes times;  ///< of one micro-batch; abstract costs only
   MemorySizes sizes;      ///< of one micro-batch; abstract costs only
   std::optional<LayerWorkload> layers;
+  bool halves_backward = false;  ///< measured were stages, but not I and W of them
   files::Sends sends = files::Sends::buffered;  ///< under which the schedule does not deadlock
   std::optional<std::int64_t> memory_limit;  ///< of every rank; else a cluster's devices have theirs
   std::vector<double> slow;  ///< one factor a rank
@@ -85,7 +86,8 @@ void read_stages(const Arguments& arguments, int usual_chunks, int otherwise, Sh
 
 /// Reads --stages .. --drain alone. The schedule decides the usual number of stages a rank;
 /// `synchronous`, that of all schedules of the command together, the usual number of batches.
-Shape read_shape(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous);
+Shape read_shape(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous,
+                 int stages = usual_stages);
 
 /// --activation-size .. --optimizer-size, one value a stage; empty where not given.
 MemorySizes read_memory_sizes(const Arguments& arguments, int stages);
@@ -93,9 +95,9 @@ MemorySizes read_memory_sizes(const Arguments& arguments, int stages);
 /// Reads and checks all of them, for one of the command's schedules.
 Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous);
 
-/// Says so when there are more ranks than were measured working at once: the predictions then assume
-/// a core for each of them.
-void note_missing_cores(const Workload& workload, const ScheduleSpec& spec);
+/// Says what predictions from measurements assume: a core for each rank where fewer were measured
+/// working at once, halves of B where I and W were not measured.
+void note_assumptions(const Workload& workload, const ScheduleSpec& spec);
 
 bool all_synchronous(const std::vector<ScheduleSpec>& specs);
 
