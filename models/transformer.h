@@ -37,8 +37,11 @@ struct TransformerShape {
   Attention attention = Attention::full;
 };
 
-/// Shape from a JSON file (data/models). `text` is the whole file, `place` its name for messages.
-/// Throws Error with the place of what is wrong.
+/// Shape from a JSON file (data/models): name, layers, width, heads, sequence, vocabulary, and
+/// where it differs from the default here, which is a GPT's: kv_heads (heads), mlp_width (4 width),
+/// mlp plain|gated, norm layer|rms, biases (true), dropout (true), positions learned|rotary (as
+/// many learned ones as `sequence`), head tied|untied. `text` is the whole file, `place` its name
+/// for messages. Throws Error with the place of what is wrong.
 TransformerShape parse_transformer(const std::string& text, const std::string& place);
 
 /// "gpt2:sequence=512,attention=flash", or FILE.json in the place of the name.

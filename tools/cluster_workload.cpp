@@ -211,7 +211,7 @@ std::vector<std::int64_t> cluster_tapes(const ClusterWorkload& workload, int siz
                                         std::span<const models::StageRange> ranges) {
   std::vector<std::int64_t> tapes;
   for (const models::StageRange& range : ranges) {
-    tapes.push_back(std::llround(workload.model.tape_bytes(range) * size));
+    tapes.push_back(whole_bytes(workload.model.tape_bytes(range) * size));
   }
   return tapes;
 }

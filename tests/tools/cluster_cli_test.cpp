@@ -326,6 +326,9 @@ TEST(ClusterCli, RefusesToTrainAShape) {
   const Outcome missing = folder.run(simulate + "none.json");
   expect_refused(missing);
   EXPECT_THAT(missing.err, HasSubstr("cannot read 'none.json'"));
+  const Outcome endless = folder.run(simulate + "llama2-70b:sequence=16777216 --memory-limit 1GB");
+  expect_refused(endless);
+  EXPECT_THAT(endless.err, HasSubstr("more than 8 PiB; check the model"));
 }
 
 TEST(ClusterCli, PredictsTheMemoryThatTrainPredicts) {
