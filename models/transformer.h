@@ -47,6 +47,8 @@ TransformerShape parse_transformer(const std::string& text, const std::string& p
 /// "gpt2:sequence=512,attention=flash", or FILE.json in the place of the name.
 bool names_transformer(std::string_view specification);
 std::vector<std::string_view> transformer_names();
+/// Throws Error for a name of those, which have no weights.
+void require_trainable(std::string_view specification);
 /// `read` gives the text of a file. Throws Error for what is neither, with the closest names.
 TransformerShape make_transformer(std::string_view specification,
                                   std::string (*read)(const std::string& path));

@@ -173,7 +173,7 @@ class Importer {
     }
     if (!on_host_.empty()) {
       result_.notes.push_back(
-          fmt::format("{} has no GPU ranges: its times are those of the host, waiting for messages "
+          fmt::format("no GPU ranges in {}: its times are those of the host, waiting for messages "
                       "included",
                       fmt::join(on_host_, ", ")));
     }

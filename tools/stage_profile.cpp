@@ -124,8 +124,8 @@ void set_measured_work(const StageProfileFile& file, sim::StageTimes& times) {
   const auto median = [](const std::optional<StageMeasurement>& measured) {
     return nanoseconds(measured ? measured->time.median_ns : 0);
   };
-  for (std::size_t k = 0; k < file.stages.size(); ++k) {
-    const StageProfile& stage = file.stages[k];
+  for (std::size_t k = 0; k < times.forward.size(); ++k) {
+    const StageProfile& stage = file.stages[k % file.stages.size()];
     const nanoseconds split = median(stage.input_gradient) + median(stage.weight_gradient);
     times.forward[k] = median(stage.forward);
     times.backward[k] = stage.backward ? median(stage.backward) : split;

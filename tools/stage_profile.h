@@ -40,7 +40,7 @@ Json to_json(const StageProfileFile& file);
 std::optional<StageProfileFile> read_stage_profile(const std::string& path);
 
 /// Sets F, B, I and W to the medians: B is I and W where those alone were measured, and I and W
-/// are halves of B where that alone was. R is F.
+/// are halves of B where that alone was. Copies of the model follow each other in `times`.
 void set_measured_work(const StageProfileFile& file, sim::StageTimes& times);
 
 }  // namespace unlatch::tools

@@ -15,6 +15,7 @@
 #include "exec/head_networks.h"
 #include "exec/stage_runner.h"
 #include "exec/stream_backend.h"
+#include "models/transformer.h"
 #include "schedules/error.h"
 #include "tools/json_output.h"
 #include "tools/measured.h"
@@ -143,6 +144,7 @@ void require_batch_fits(const Arguments& arguments, const TrainingPlan& plan, co
 TrainingPlan read_plan(const Arguments& arguments) {
   require(!arguments.yes("uneven", false), "--uneven yes is not available in this version");
   const ScheduleSpec spec = asked_schedules(arguments, 1).front();
+  if (const auto name = arguments.text("model")) models::require_trainable(*name);
   const auto data = arguments.text("data");
   require(data.has_value(), "--data SPEC is needed, for example digits or fashion-mnist");
   models::DataSplit split = models::load_data(*data);

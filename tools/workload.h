@@ -28,6 +28,8 @@ FlagGroup memory_flags();
 FlagGroup straggler_flags();
 FlagGroup layer_flags();
 
+struct TaskCosts;
+
 /// What --profile or --cluster adds: costs of layers, so that those of tasks depend on the
 /// schedule's own pieces and partition.
 struct LayerWorkload {
@@ -41,6 +43,8 @@ struct LayerWorkload {
   /// Of one piece of `size` samples with about `busy` workers at once, the stages of `graph` where
   /// those of `placed` are.
   StagePieces pieces(int size, double busy, const TaskGraph& graph, const TaskGraph& placed) const;
+  /// As Workload::costs_for, of layers.
+  TaskCosts costs(const TaskGraph& graph, double busy, const TaskGraph& placed) const;
 };
 
 /// Costs of one schedule's tasks.

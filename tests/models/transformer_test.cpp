@@ -61,6 +61,17 @@ TEST(Transformer, CountsTheProductsOfAGptBlock) {
   }
 }
 
+// Narayanan et al., SC 2021, section 5.1, without its recomputation: 72 B s l h^2 and so on instead
+// of 96, and 6 B s h V for the logits.
+TEST(Transformer, AddsUpToTheOperationsOfATrainingStep) {
+  const TransformerShape shape = shape_of("gpt3-175b");
+  const std::vector<double> flops = training_flops(facts_of(shape, 2));
+  const double s = shape.sequence, h = shape.width, l = shape.layers, v = shape.vocabulary;
+  EXPECT_NEAR(std::accumulate(flops.begin(), flops.end(), 0.0) /
+                  (72 * s * l * h * h * (1 + s / (6 * h) + v / (12 * l * h))),
+              1, 1e-12);
+}
+
 // Korthikanti et al. 2022, equation 2 and section 4.3, for 16-bit numbers; what W needs is of Qi et
 // al., ICLR 2024, table 1.
 TEST(Transformer, KeepsTheActivationsOfKorthikanti) {

@@ -142,8 +142,7 @@ TEST(ProfileImport, ReadsHostsOldTimesAndSplitBackwards) {
   folder.write("old.json", events.dump());  // a bare list
   const Outcome outcome = folder.run("profile --from-trace old.json --save p.json");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(outcome.err,
-              HasSubstr("old.json has no GPU ranges: its times are those of the host"));
+  EXPECT_THAT(outcome.err, HasSubstr("no GPU ranges in old.json: its times are those of the host"));
   const json run =
       folder.json("simulate --schedule zb-h1 --profile p.json --microbatches 1 --tasks t.csv");
   EXPECT_NEAR(run["makespan_ms"].get<double>(), 0.1 + 0.0705 + 0.05, 1e-9);
