@@ -8,6 +8,7 @@
 #include "models/random.h"
 #include "models/resnet.h"
 #include "models/specification.h"
+#include "models/transformer.h"
 #include "schedules/error.h"
 
 namespace unlatch::models {
@@ -51,6 +52,7 @@ Model lenet(const Specification& given, const SampleShape& input, int classes) {
 }
 
 Specification parsed(std::string_view specification) {
+  require_trainable(specification);
   Specification given("model", specification);
   if (!resnet_depth(given.name())) given.allow_names(model_names());
   given.refuse_argument();
@@ -117,6 +119,13 @@ std::vector<SampleShape> Model::shapes() const {
 std::vector<std::string_view> model_names() {
   return {"mlp",      "lenet",    "resnet18", "resnet34", "resnet50",  "resnet101", "resnet152",
           "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "resnet1202"};
+}
+
+void require_trainable(std::string_view specification) {
+  require(!names_transformer(specification),
+          "model {}: a shape for simulation only, with --cluster in simulate and compare, and in "
+          "partition; the models that can be trained are {}",
+          specification, fmt::join(model_names(), ", "));
 }
 
 SampleShape usual_input(std::string_view specification) {

@@ -61,7 +61,9 @@ class Cluster {
   const std::string& name() const& { return parts_.name; }
   int devices() const { return static_cast<int>(parts_.devices.size()); }
   int nodes() const { return parts_.devices.back().node + 1; }
-  const DeviceType& type_of(int device) const { return parts_.types[parts_.devices[device].type]; }
+  const std::vector<DeviceType>& types() const& { return parts_.types; }
+  int type_index(int device) const { return parts_.devices[device].type; }
+  const DeviceType& type_of(int device) const { return parts_.types[type_index(device)]; }
   int node_of(int device) const { return parts_.devices[device].node; }
   const std::vector<Link>& links() const& { return parts_.links; }
   const std::vector<int>& placement() const& { return parts_.placement; }

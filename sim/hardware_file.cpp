@@ -2,11 +2,10 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
+#include "models/json_value.h"
 #include "schedules/error.h"
 #include "schedules/suggest.h"
 #include "sim/hardware.h"
@@ -17,73 +16,7 @@
 namespace unlatch::sim {
 namespace {
 
-using Json = nlohmann::json;
-
-/// A value and where it stands: "file, node.links[1]".
-class Value {
- public:
-  Value(const Json& json, std::string place) : json_(json), place_(std::move(place)) {}
-
-  const std::string& place() const& { return place_; }
-  bool has(const char* key) const { return json_.contains(key); }
-
-  /// Throws Error unless it is an object with no keys but these.
-  void require_object(const std::vector<std::string_view>& keys) const {
-    require(json_.is_object(), "{}: {} is no object", place_, json_.dump());
-    for (const auto& [key, value] : json_.items()) {
-      require(std::ranges::find(keys, key) != keys.end(),
-              "{}: unknown key '{}'; the keys are {}.{}", place_, key, fmt::join(keys, ", "),
-              suggest(key, keys));
-    }
-  }
-  Value at(const char* key) const {
-    require(json_.is_object() && json_.contains(key), "{}: there is no '{}'", place_, key);
-    return {json_.at(key), inner(key)};
-  }
-  std::vector<Value> list() const {
-    require(json_.is_array() && !json_.empty(), "{}: must be a list that is not empty", place_);
-    std::vector<Value> values;
-    for (std::size_t i = 0; i < json_.size(); ++i) {
-      values.push_back({json_[i], fmt::format("{}[{}]", place_, i)});
-    }
-    return values;
-  }
-  std::vector<std::pair<std::string, Value>> members() const {
-    require(json_.is_object() && !json_.empty(), "{}: must be an object that is not empty", place_);
-    std::vector<std::pair<std::string, Value>> members;
-    for (const auto& [key, value] : json_.items()) {
-      members.emplace_back(key, Value(value, inner(key)));
-    }
-    return members;
-  }
-  std::string text() const {
-    require(json_.is_string() && !json_.get_ref<const std::string&>().empty(),
-            "{}: {} must be a text", place_, json_.dump());
-    auto text = json_.get<std::string>();
-    const bool one_line = std::ranges::none_of(text, [](unsigned char c) { return c < ' '; });
-    require(one_line, "{}: {} holds control characters", place_, json_.dump());
-    return text;
-  }
-  double number(double least, double most) const {
-    const double value = json_.is_number() ? json_.get<double>() : NAN;
-    require(value >= least && value <= most, "{}: {} must be a number in {}..{}", place_,
-            json_.dump(), least, most);
-    return value;
-  }
-  int whole(int least, int most) const {
-    const bool fits = json_.is_number_integer() && json_ >= least && json_ <= most;
-    require(fits, "{}: {} must be a whole number in {}..{}", place_, json_.dump(), least, most);
-    return json_.get<int>();
-  }
-
- private:
-  std::string inner(std::string_view key) const {
-    const bool whole_file = place_.find(", ") == std::string::npos;
-    return fmt::format("{}{}{}", place_, whole_file ? ", " : ".", key);
-  }
-  const Json& json_;
-  std::string place_;
-};
+using Value = models::JsonValue;
 
 constexpr int most_devices = 1 << 16;
 constexpr std::size_t most_links = 1 << 20;
@@ -122,7 +55,7 @@ DeviceType read_type(const std::string& name, const Value& value) {
 /// Reads one file and puts the cluster together.
 class ClusterReader {
  public:
-  ClusterReader(const Json& json, const std::string& place) : file_(json, place) {}
+  ClusterReader(const nlohmann::json& json, const std::string& place) : file_(json, place) {}
 
   Cluster read() {
     file_.require_object(
@@ -131,8 +64,7 @@ class ClusterReader {
     for (const auto& [name, value] : file_.at("device_types").members()) {
       parts_.types.push_back(read_type(name, value));
     }
-    nodes_ = file_.has("nodes") ? file_.at("nodes").whole(1, most_devices) : 1;
-    read_node();
+    read_nodes();
     if (file_.has("network")) read_network();
     place_ranks();
     return Cluster(std::move(parts_));
@@ -145,35 +77,79 @@ class ClusterReader {
     bool both_ways_share = false;
   };
   using Vertices = std::vector<int>;
+  using Switches = std::map<std::string, Vertices, std::less<>>;
+  /// Nodes alike, one after the other.
+  struct NodeKind {
+    int nodes = 1;
+    int first_device = 0;
+    int per_node = 0;        ///< devices
+    Switches switches = {};  ///< of each node
+  };
 
-  void read_node() {
+  /// All devices come before all switches.
+  void read_nodes() {
     const Value node = file_.at("node");
-    node.require_object({"devices", "switches", "links"});
-    read_devices(node.at("devices"));
+    const bool several = node.is_list();
+    if (several && file_.has("nodes")) {
+      fail("{}: 'node' is a list here, and each of its entries has a 'count' of its own",
+           file_.at("nodes").place());
+    }
+    const std::vector<Value> kinds = several ? node.list() : std::vector<Value>{node};
+    for (const Value& kind : kinds) {
+      std::vector<std::string_view> keys{"devices", "switches", "links"};
+      if (several) keys.emplace_back("count");
+      kind.require_object(keys);
+      const Value& counted = several ? kind : file_;
+      const char* key = several ? "count" : "nodes";
+      add_nodes(kind.at("devices"), counted.has(key) ? counted.at(key).whole(1, most_devices) : 1);
+    }
+    parts_.ways.resize(parts_.devices.size());
+    for (std::size_t i = 0; i < kinds.size(); ++i) join_node(kinds[i], kinds_[i]);
+  }
+
+  void join_node(const Value& node, NodeKind& kind) {
     if (node.has("switches")) {
-      for (const Value& name : node.at("switches").list()) add_switch(name, node_switches_, nodes_);
+      for (const Value& name : node.at("switches").list()) {
+        add_switch(name, kind.switches, kind.nodes);
+      }
     }
     if (!node.has("links")) return;
     for (const Value& link : node.at("links").list()) {
-      for (int n = 0; n < nodes_; ++n) {
-        connect(link, [&](const Value& end) { return in_node(end, n); });
+      for (int n = 0; n < kind.nodes; ++n) {
+        connect(link, [&](const Value& end) { return in_node(end, kind, n); });
       }
     }
   }
 
-  void read_devices(const Value& devices) {
-    devices.require_object({"type", "count"});
-    const Value type = devices.at("type");
+  /// `devices`: one group of a type, or a list of them in their order in the node.
+  void add_nodes(const Value& devices, int nodes) {
+    NodeKind kind{.nodes = nodes, .first_device = static_cast<int>(parts_.devices.size())};
+    std::vector<int> types;
+    const auto groups = devices.is_list() ? devices.list() : std::vector<Value>{devices};
+    for (const Value& group : groups) {
+      const auto [type, count] = read_group(group);
+      require((std::int64_t{kind.per_node} + count) * nodes + kind.first_device <= most_devices,
+              "{}: {} devices in each of {} nodes; at most {} devices in all", group.place(),
+              kind.per_node + count, nodes, most_devices);
+      types.insert(types.end(), static_cast<std::size_t>(count), type);
+      kind.per_node += count;
+    }
+    const int first_node = parts_.devices.empty() ? 0 : parts_.devices.back().node + 1;
+    for (int n = 0; n < nodes; ++n) {
+      for (const int type : types) parts_.devices.push_back({type, first_node + n});
+    }
+    kinds_.push_back(std::move(kind));
+  }
+
+  /// Type and number.
+  std::pair<int, int> read_group(const Value& group) const {
+    group.require_object({"type", "count"});
+    const Value type = group.at("type");
     const auto found = std::ranges::find(parts_.types, type.text(), &DeviceType::name);
     require(found != parts_.types.end(), "{}: there is no device type '{}'", type.place(),
             type.text());
-    per_node_ = devices.at("count").whole(1, most_devices);
-    require(std::int64_t{per_node_} * nodes_ <= most_devices,
-            "{}: {} devices in each of {} nodes; at most {} devices in all", devices.place(),
-            per_node_, nodes_, most_devices);
-    const int which = static_cast<int>(found - parts_.types.begin());
-    for (int d = 0; d < per_node_ * nodes_; ++d) parts_.devices.push_back({which, d / per_node_});
-    parts_.ways.resize(parts_.devices.size());
+    return {static_cast<int>(found - parts_.types.begin()),
+            group.at("count").whole(1, most_devices)};
   }
 
   void read_network() {
@@ -185,7 +161,6 @@ class ClusterReader {
     }
   }
 
-  using Switches = std::map<std::string, Vertices, std::less<>>;
   void add_switch(const Value& name, Switches& switches, int count) {
     require(!is_device_name(name.text()), "{}: '{}' means devices; name the switch otherwise",
             name.place(), name.text());
@@ -203,49 +178,60 @@ class ClusterReader {
   }
 
   /// "device", "device3", "device0-3", or a switch of the node.
-  Vertices in_node(const Value& end, int node) const {
+  static Vertices in_node(const Value& end, const NodeKind& kind, int node) {
     const std::string text = end.text();
     if (!is_device_name(text)) {
-      const auto found = node_switches_.find(text);
-      require(found != node_switches_.end(),
+      const auto found = kind.switches.find(text);
+      require(found != kind.switches.end(),
               "{}: '{}' is no switch of the node, and not 'device', 'deviceN' or 'deviceN-M'",
               end.place(), text);
       return {found->second[node]};
     }
-    const auto [first, last] = device_range(end, text.substr(6));
+    const auto [first, last] = device_range(end, text.substr(6), kind.per_node);
     Vertices vertices;
-    for (int d = first; d <= last; ++d) vertices.push_back(node * per_node_ + d);
+    for (int d = first; d <= last; ++d) {
+      vertices.push_back(kind.first_device + node * kind.per_node + d);
+    }
     return vertices;
   }
 
-  std::pair<int, int> device_range(const Value& end, const std::string& numbers) const {
-    if (numbers.empty()) return {0, per_node_ - 1};
+  static std::pair<int, int> device_range(const Value& end, const std::string& numbers,
+                                          int per_node) {
+    if (numbers.empty()) return {0, per_node - 1};
+    const auto number = [&](const std::string& text) { return device_number(end, text, per_node); };
     const auto dash = numbers.find('-');
-    const int first = device_number(end, numbers.substr(0, dash));
-    const int last =
-        dash == std::string::npos ? first : device_number(end, numbers.substr(dash + 1));
+    const int first = number(numbers.substr(0, dash));
+    const int last = dash == std::string::npos ? first : number(numbers.substr(dash + 1));
     require(first <= last, "{}: '{}' ends before it begins", end.place(), end.text());
     return {first, last};
   }
-  int device_number(const Value& end, const std::string& text) const {
+  static int device_number(const Value& end, const std::string& text, int per_node) {
     int number = -1;
     const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    require(error == std::errc() && rest == text.data() + text.size() && number < per_node_,
-            "{}: '{}': a node has devices 0 to {}", end.place(), end.text(), per_node_ - 1);
+    require(error == std::errc() && rest == text.data() + text.size() && number < per_node,
+            "{}: '{}': a node has devices 0 to {}", end.place(), end.text(), per_node - 1);
     return number;
   }
 
-  /// "node.SWITCH", that of every node, or a switch of the network.
+  /// "node.SWITCH", that of every node that has one, or a switch of the network.
   Vertices in_network(const Value& end) const {
     const std::string text = end.text();
     constexpr std::string_view prefix = "node.";
-    const bool of_nodes = text.starts_with(prefix);
-    const Switches& switches = of_nodes ? node_switches_ : switches_;
-    const auto found = switches.find(of_nodes ? text.substr(prefix.size()) : text);
-    require(found != switches.end(),
+    Vertices vertices;
+    const auto take = [&](const Switches& switches, std::string_view name) {
+      const auto found = switches.find(name);
+      if (found == switches.end()) return;
+      vertices.insert(vertices.end(), found->second.begin(), found->second.end());
+    };
+    if (text.starts_with(prefix)) {
+      for (const NodeKind& kind : kinds_) take(kind.switches, text.substr(prefix.size()));
+    } else {
+      take(switches_, text);
+    }
+    require(!vertices.empty(),
             "{}: '{}' must be a switch of the network, or node.SWITCH, a switch of the nodes",
             end.place(), text);
-    return found->second;
+    return vertices;
   }
 
   template <class Find>
@@ -258,10 +244,7 @@ class ClusterReader {
     require(cable.latency <= most_latency, "{}: '{}' is more than {} s", latency.place(),
             latency.text(), most_latency.count());
     if (link.has("duplex")) {
-      const Value duplex = link.at("duplex");
-      require(duplex.text() == "full" || duplex.text() == "half", "{}: '{}' must be full or half",
-              duplex.place(), duplex.text());
-      cable.both_ways_share = duplex.text() == "half";
+      cable.both_ways_share = link.at("duplex").word({"full", "half"}) == "half";
     }
     const Value from = link.at("from"), to = link.at("to");
     for (const int a : find(from)) {
@@ -304,50 +287,14 @@ class ClusterReader {
 
   Value file_;
   Cluster::Parts parts_;
-  int nodes_ = 1;
-  int per_node_ = 0;
-  Switches node_switches_;  ///< of each node
-  Switches switches_;
-};
-
-}  // namespace
-
-namespace {
-
-/// JSON keeps the last of two members with one key; here both would be meant.
-class KeysOnce {
- public:
-  explicit KeysOnce(const std::string& place) : place_(place) {}
-  bool operator()(int depth, Json::parse_event_t event, Json& value) {
-    require(depth <= most_depth, "{}: it is nested more than {} deep", place_, most_depth);
-    if (event == Json::parse_event_t::object_start) open_.emplace_back();
-    if (event == Json::parse_event_t::object_end) open_.pop_back();
-    if (event != Json::parse_event_t::key) return true;
-    const auto key = value.get<std::string>();
-    require(open_.back().insert(key).second, "{}: key '{}' is given twice in one object", place_,
-            key);
-    return true;
-  }
-
- private:
-  static constexpr int most_depth = 20;
-  const std::string& place_;
-  std::vector<std::set<std::string>> open_;
+  std::vector<NodeKind> kinds_;
+  Switches switches_;  ///< of the network
 };
 
 }  // namespace
 
 Cluster parse_cluster(const std::string& text, const std::string& place) {
-  Json json;
-  try {
-    json = Json::parse(text, KeysOnce(place));
-  } catch (const Json::parse_error& error) {
-    const auto upto = static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
-    const auto line = 1 + std::count(text.begin(), text.begin() + upto, '\n');
-    fail("{}, line {}: this is not JSON", place, line);
-  } catch (const Json::out_of_range&) {
-    fail("{}: a number in it is too large", place);
-  }
+  const nlohmann::json json = models::parse_json(text, place);
   return ClusterReader(json, place).read();
 }
 
@@ -359,6 +306,11 @@ Cluster read_cluster(const std::string& file_or_name) {
   }
   const bool looks_like_a_file =
       file_or_name.find('/') != std::string::npos || file_or_name.ends_with(".json");
+  require(
+      file_or_name != "this" && file_or_name != "this-machine",
+      "--cluster '{}': measure it first, 'unlatch profile --machine --save this.json', and name "
+      "that file",
+      file_or_name);
   const auto names = cluster_names();
   require(looks_like_a_file, "--cluster '{}': neither a file (.json) nor one of {}.{}",
           file_or_name, fmt::join(names, ", "), suggest(file_or_name, names));

@@ -148,6 +148,14 @@ StageTimes StageTimes::for_copies(int copies) const {
   return times;
 }
 
+void StageTimes::take_stage(int k, const StageTimes& other) {
+  for (const auto work :
+       {&StageTimes::forward, &StageTimes::backward, &StageTimes::backward_input,
+        &StageTimes::backward_weight, &StageTimes::recompute, &StageTimes::update}) {
+    (this->*work)[k] = (other.*work)[k];
+  }
+}
+
 StageTimes stage_times(const CostSettings& settings, int stages) {
   const Times one_ms(stages, std::chrono::milliseconds{1});
   StageTimes times;

@@ -35,6 +35,8 @@ struct StageTimes {
   StageTimes in_one_piece(int parts) const;
   /// For a graph with that many copies of the stages.
   StageTimes for_copies(int copies) const;
+  /// The work of stage k as in `other`, which has as many stages; transfers stay.
+  void take_stage(int k, const StageTimes& other);
 };
 
 /// Contract, "Workload (a)": F=1 ms, B=2F, I=W=B/2, R=F, U=0, transfers 0, W=1 where not given.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "schedules/error.h"
@@ -106,55 +107,65 @@ class ClusterTraffic : public sim::Traffic {
 
 ClusterWorkload read_cluster_workload(const Arguments& arguments) {
   ClusterWorkload workload{.cluster = sim::read_cluster(*arguments.text("cluster")),
-                           .model = asked_model(arguments),
+                           .model = {},
                            .precision = asked_precision(arguments),
                            .optimizer = asked_optimizer(arguments)};
+  workload.model = asked_facts(arguments, static_cast<double>(exec::bytes_of(workload.precision)));
   workload.links_are_shared = arguments.choice("contention", {"none", "fair"}) == "fair";
   return workload;
 }
 
-/// F reads input and weights and writes the output; I and W read two of these three and write the
-/// third, as gradients; U reads weights, gradients and state and writes weights and state.
-PieceCosts cluster_costs(const ClusterWorkload& workload, int size) {
-  const sim::DeviceType& device = workload.device_type();
+/// U reads weights, gradients and state and writes weights and state.
+PieceCosts cluster_costs(const ClusterWorkload& workload, const sim::DeviceType& device, int size,
+                         int stages) {
   const std::string format(exec::name(workload.precision));
   const auto time = [&](double flops, double bytes) {
     return static_cast<double>(sim::roofline_time(device, format, {flops, bytes}).count());
   };
-  const auto shapes = workload.model.shapes();
-  const double element = static_cast<double>(exec::bytes_of(workload.precision));
+  const auto element = static_cast<double>(exec::bytes_of(workload.precision));
   const double samples = size;
   PieceCosts piece;
   piece.optimizer_state = workload.optimizer.momentum > 0;
-  piece.input_bytes = static_cast<double>(shapes.front().elements()) * element * samples;
-  for (std::size_t j = 0; j < workload.model.layers.size(); ++j) {
-    const models::Layer& layer = workload.model.layers[j];
-    const auto of_samples = [&](std::int64_t fact) { return static_cast<double>(fact) * samples; };
-    const double in = of_samples(shapes[j].elements()) * element;
-    const double out = of_samples(shapes[j + 1].elements()) * element;
-    const double parameters = static_cast<double>(models::parameter_count(layer, shapes[j]));
-    const double weights = parameters * element;
-    const double flops = of_samples(models::forward_flops(layer, shapes[j]));
-    const double back = of_samples(models::backward_flops(layer, shapes[j]));
-    // Convolutions and matrices do the same work for either gradient.
-    const double share = parameters > 0 ? 0.5 : 1;
-    piece.forward.push_back(time(flops, in + out + weights));
-    piece.input_gradient.push_back(time(back * share, in + out + weights));
-    piece.weight_gradient.push_back(parameters > 0 ? time(back * share, in + out + weights) : 0);
+  piece.input_bytes = workload.model.input_bytes * samples;
+  for (const models::LayerFacts& layer : workload.model.layers) {
+    const bool is_first = piece.forward.empty();
+    const double weights = static_cast<double>(layer.read_parameters) * element;
+    const double moved = layer.moved_bytes * samples + weights;
+    const double moved_for_weights = layer.weight_gradient_moved_bytes * samples + weights;
+    const bool trains = layer.parameters > 0;
+    piece.forward.push_back(time(layer.forward_flops * samples, moved));
+    piece.input_gradient.push_back(is_first ? 0
+                                            : time(layer.input_gradient_flops * samples, moved));
+    piece.weight_gradient.push_back(
+        trains ? time(layer.weight_gradient_flops * samples, moved_for_weights) : 0);
     piece.backward.push_back(piece.input_gradient.back() + piece.weight_gradient.back());
+    const double own = layer.tied && stages == 1 ? 0 : static_cast<double>(layer.parameters);
     const double state = piece.optimizer_state ? 2 : 0;
-    const double update_bytes = parameters * float_bytes * (3 + state);
-    piece.update.push_back(parameters > 0 ? time(4 * parameters, update_bytes) : 0);
-    piece.output_bytes.push_back(out);
-    piece.tape_bytes.push_back(of_samples(models::tape_bytes(layer, shapes[j])) * element /
-                               float_bytes);
-    piece.weight_grad_activation_bytes.push_back(
-        of_samples(models::weight_grad_activation_bytes(layer, shapes[j])) * element / float_bytes);
-    piece.parameter_bytes.push_back(parameters * float_bytes);
+    piece.update.push_back(own > 0 ? time(4 * own, own * float_bytes * (3 + state)) : 0);
+    piece.output_bytes.push_back(layer.output_bytes * samples);
+    piece.tape_bytes.push_back(layer.tape_bytes * samples);
+    piece.weight_grad_activation_bytes.push_back(layer.weight_grad_activation_bytes * samples);
+    piece.parameter_bytes.push_back(own * float_bytes);
     piece.handover.push_back(0);
   }
   piece.forward_only = piece.forward;
   return piece;
+}
+
+StagePieces cluster_pieces(const ClusterWorkload& workload, int size, const TaskGraph& graph) {
+  const Places places(workload.cluster, graph);
+  StagePieces pieces;
+  std::map<int, int> kinds;  // of the types in use
+  for (const Stage k : up_to<Stage>(graph.shape().stages)) {
+    const int type = workload.cluster.type_index(places.device(k));
+    const auto [kind, added] = kinds.try_emplace(type, static_cast<int>(pieces.kinds.size()));
+    if (added) {
+      pieces.kinds.push_back(cluster_costs(workload, workload.cluster.types()[type], size,
+                                           graph.shape().stages_a_copy()));
+    }
+    pieces.kind_of.push_back(kind->second);
+  }
+  return pieces;
 }
 
 Placement placement_of(const sim::Cluster& cluster, const TaskGraph& graph) {
@@ -163,6 +174,9 @@ Placement placement_of(const sim::Cluster& cluster, const TaskGraph& graph) {
   for (int r = 0; r < graph.ranks(); ++r) {
     placement.devices.push_back(cluster.placement()[r]);
     placement.nodes.push_back(cluster.node_of(placement.devices.back()));
+    const sim::DeviceType& type = cluster.type_of(placement.devices.back());
+    placement.types.push_back(type.name);
+    placement.memory.push_back(type.memory);
   }
   const auto node = [&](Stage k) { return cluster.node_of(places.device(k)); };
   for (const Stage k : up_to<Stage>(graph.shape().stages)) {
@@ -195,14 +209,9 @@ void set_transfers(const ClusterWorkload& workload, const PieceCosts& piece,
 
 std::vector<std::int64_t> cluster_tapes(const ClusterWorkload& workload, int size,
                                         std::span<const models::StageRange> ranges) {
-  const auto shapes = workload.model.shapes();
-  constexpr std::int64_t float_size = sizeof(float);
-  const auto element = static_cast<std::int64_t>(exec::bytes_of(workload.precision));
   std::vector<std::int64_t> tapes;
   for (const models::StageRange& range : ranges) {
-    const auto first = static_cast<std::size_t>(range.first);
-    const std::int64_t tape = models::tape_bytes(workload.model.layers_of(range), shapes[first]);
-    tapes.push_back(tape * element / float_size * size);
+    tapes.push_back(whole_bytes(workload.model.tape_bytes(range) * size));
   }
   return tapes;
 }

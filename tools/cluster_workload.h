@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exec/precision.h"
-#include "models/model.h"
+#include "models/layer_facts.h"
 #include "models/optimizer.h"
 #include "sim/hardware.h"
 #include "sim/traffic.h"
@@ -20,26 +20,34 @@ namespace unlatch::tools {
 
 struct ClusterWorkload {
   sim::Cluster cluster;
-  models::Model model;
+  models::ModelFacts model;
   exec::Precision precision = exec::Precision::fp32;
   models::OptimizerSpec optimizer;
   bool links_are_shared = false;  ///< --contention fair
-
-  /// Of all devices that have a rank.
-  const sim::DeviceType& device_type() const {
-    return cluster.type_of(cluster.placement().front());
-  }
 };
 
 /// --cluster, --model, --precision, --optimizer, --contention.
 ClusterWorkload read_cluster_workload(const Arguments& arguments);
 
-/// Of one piece of `size` samples: every layer by the roofline of the cluster's devices.
-PieceCosts cluster_costs(const ClusterWorkload& workload, int size);
+/// Of one piece of `size` samples: every layer by the roofline of that type of device. In a model
+/// of more than one stage the last keeps a copy of what is tied to the first. (The sum of the two
+/// copies' gradients is not counted.)
+PieceCosts cluster_costs(const ClusterWorkload& workload, const sim::DeviceType& device, int size,
+                         int stages);
+
+/// Costs of the layers on the devices of a graph's stages.
+struct StagePieces {
+  std::vector<PieceCosts> kinds;  ///< one a type of device
+  std::vector<int> kind_of = {};  ///< of each stage of all copies; empty: all are of the first kind
+};
+/// Throws Error when the graph has more ranks than the cluster has places.
+StagePieces cluster_pieces(const ClusterWorkload& workload, int size, const TaskGraph& graph);
 
 /// Where the ranks of a graph sit.
 struct Placement {
   std::vector<int> devices, nodes;           ///< by rank
+  std::vector<std::string> types;            ///< of device, by rank
+  std::vector<std::int64_t> memory;          ///< of the device, by rank
   std::vector<std::pair<int, int>> borders;  ///< neighbouring stages whose ranks are on two nodes
 };
 /// Throws Error when the graph has more ranks than the cluster has places.

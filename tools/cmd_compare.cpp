@@ -167,7 +167,7 @@ int run(const Arguments& arguments) {
     const int place = static_cast<int>(entries.size()) + 1;
     entries.push_back(entry_of(simulate(spec, workloads[entries.size()]), wishes, place));
   }
-  note_missing_cores(workloads.front(), specs.front());
+  note_assumptions(workloads.front(), specs.front());
   rank(entries);
   Table table = empty_table();
   Json all = Json::array();

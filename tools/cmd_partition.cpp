@@ -1,5 +1,4 @@
 // unlatch partition: layers to stages, from a model's operations or from given costs.
-#include "models/model.h"
 #include "models/partition.h"
 #include "schedules/error.h"
 #include "tools/command.h"
@@ -27,9 +26,9 @@ Layers given_costs(const Arguments& arguments) {
 }
 
 Layers model_costs(const Arguments& arguments) {
-  const models::Model model = asked_model(arguments);
-  Layers layers{.costs = flops_of_layers(model), .names = {}};
-  for (const models::Layer& layer : model.layers) layers.names.push_back(layer.name);
+  const models::ModelFacts model = asked_facts(arguments, sizeof(float));
+  Layers layers{.costs = models::training_flops(model), .names = {}};
+  for (const models::LayerFacts& layer : model.layers) layers.names.push_back(layer.name);
   return layers;
 }
 

@@ -1,4 +1,5 @@
-// unlatch profile: what each layer of a model costs on this machine.
+// unlatch profile: what each layer of a model costs on this machine, or another way
+// of making a profile.
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -13,11 +14,10 @@
 #include "tools/device_option.h"
 #include "tools/model_options.h"
 #include "tools/profile_file.h"
+#include "tools/profile_output.h"
 #include "tools/table.h"
-#include "tools/terminal.h"
 #include "tools/text.h"
 #include "tools/training.h"
-#include "traces/atomic_file.h"
 
 namespace unlatch::tools {
 namespace {
@@ -164,15 +164,16 @@ std::optional<AskedDevice> asked_device_to_measure(const Arguments& arguments) {
 }
 
 int run(const Arguments& arguments) {
+  require(!arguments.has("machine") || !arguments.has("from-trace"),
+          "--machine and --from-trace make profiles of different things; leave one of them out");
+  if (arguments.has("machine")) return profile_machine(arguments);
+  if (arguments.has("from-trace")) return profile_traces(arguments);
   models::DataSplit data = models::load_data(arguments.text("data", "digits"));
   models::Model model = asked_model_for(arguments, data.train);
   auto sizes = asked_list(arguments, "batch-size", {64}, data.train.samples());
   const Subject subject{std::move(data), std::move(model), std::move(sizes)};
   const auto device = asked_device_to_measure(arguments);
-  arguments.require_outputs({"save"});
-  const auto path = arguments.text("save");
-  std::optional<AtomicFile> out;
-  if (path) out.emplace(*path);  // a bad path fails before the measuring
+  ProfileOutput output(arguments);
   ProfileFile file{.model = *arguments.text("model"),
                    .data = arguments.text("data", "digits"),
                    .sample_bytes = subject.model.input.elements() * std::int64_t{sizeof(float)},
@@ -182,15 +183,7 @@ int run(const Arguments& arguments) {
   } else {
     profile_cpu(arguments, subject, file);
   }
-  if (out) {
-    *out << to_json(file).dump(1) << '\n';
-    out->commit();
-  }
-  if (arguments.has("json")) {
-    print_json(to_json(file));
-  } else {
-    print(to_text(file));
-  }
+  output.give(to_json(file), to_text(file));
   return 0;
 }
 
@@ -200,21 +193,31 @@ Command profile_command() {
   return {
       .name = "profile",
       .summary = "Measure the costs of each layer of a model on this machine",
-      .groups = {{"Model",
-                  {{"model", "NAME", "Model to measure"},
-                   {"data", "SPEC", "Data that it is fed with (digits)"},
-                   {"batch-size", "B[,B...]", "Sizes of a piece to measure (64)"},
-                   {"optimizer", "SPEC", "Optimizer of the update (sgd)"},
-                   {"weight-decay", "L", "Weight decay (0)"},
-                   {"seed", "N", "Seed (0)"}}},
-                 {"Measuring",
-                  {{"device", "WHERE", "cpu, cuda or cuda:N (cpu)"},
-                   {"precision", "P", "On a GPU: fp32, tf32, bf16 or fp16 (fp32)"},
-                   {"workers", "W[,W...]", "CPU threads that work at once (1 and all cores)"},
-                   {"samples", "N", "Steps behind every mean (20 or more, 1 s of them)"},
-                   {"warm-up", "N",
-                    "Steps left out before every 10 of them (2), on a GPU before every run (10)"}}},
-                 {"Output", {{"save", "FILE.json", "Write the profile for --profile"}}}},
+      .groups =
+          {{"Instead of measuring a model",
+            {{"from-trace", "FILE",
+              "PyTorch profile of a rank, or a directory of them; once for each",
+              Flag::Kind::repeated},
+             {"machine", "", "This machine's cores, as hardware for --cluster",
+              Flag::Kind::presence}}},
+           {"Model",
+            {{"model", "NAME", "Model to measure"},
+             {"data", "SPEC", "Data that it is fed with (digits)"},
+             {"batch-size", "B[,B...]", "Sizes of a piece to measure (64)"},
+             {"optimizer", "SPEC", "Optimizer of the update (sgd)"},
+             {"weight-decay", "L", "Weight decay (0)"},
+             {"seed", "N", "Seed (0)"}}},
+           {"Measuring",
+            {{"device", "WHERE", "cpu, cuda or cuda:N (cpu)"},
+             {"precision", "P", "On a GPU: fp32, tf32, bf16 or fp16 (fp32)"},
+             {"workers", "W[,W...]", "CPU threads that work at once (1 and all cores)"},
+             {"samples", "N", "Steps behind every mean (20 or more, 1 s of them)"},
+             {"warm-up", "N",
+              "Steps left out before every 10 of them (2), on a GPU before every run (10), of a "
+              "trace (1)"}}},
+           {"Output",
+            {{"save", "FILE.json",
+              "Write the profile for --profile, the hardware for --cluster"}}}},
       .run = run};
 }
 

@@ -15,7 +15,7 @@ int run(const Arguments& arguments) {
   arguments.require_outputs({"trace", "tasks"});
   const Workload workload = read_workload(arguments, spec, spec.method().synchronous);
   const Simulation simulation = simulate(spec, workload);
-  note_missing_cores(workload, spec);
+  note_assumptions(workload, spec);
   if (simulation.excess) {
     fail(
         "{} does not fit the memory limit: {}; raise --memory-limit or choose another schedule, "

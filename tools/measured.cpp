@@ -109,9 +109,13 @@ nanoseconds whole(double ns) {
   require(ns < most_ns, "a task would last longer than 126 years; check the costs of the layers");
   return nanoseconds{std::llround(ns)};
 }
-std::int64_t bytes(double value) { return std::llround(value); }
-
 }  // namespace
+
+std::int64_t whole_bytes(double bytes) {
+  constexpr double most = 9007199254740992.0;
+  require(bytes <= most, "a stage would keep {:g} bytes, more than 8 PiB; check the model", bytes);
+  return std::llround(bytes);
+}
 
 PieceCosts piece_costs(const ProfileFile& file, int size, double busy) {
   std::set<int> sizes;
@@ -164,15 +168,17 @@ MemorySizes memory_sizes_of(const PieceCosts& piece,
                             const std::vector<models::StageRange>& ranges) {
   MemorySizes sizes;
   for (const models::StageRange& range : ranges) {
-    const std::int64_t weights = bytes(sum(piece.parameter_bytes, range));
-    sizes.activation.push_back(bytes(sum(piece.tape_bytes, range)));
-    sizes.weight_grad_activation.push_back(bytes(sum(piece.weight_grad_activation_bytes, range)));
+    const std::int64_t weights = whole_bytes(sum(piece.parameter_bytes, range));
+    sizes.activation.push_back(whole_bytes(sum(piece.tape_bytes, range)));
+    sizes.weight_grad_activation.push_back(
+        whole_bytes(sum(piece.weight_grad_activation_bytes, range)));
     const auto before = static_cast<std::size_t>(std::max(range.first - 1, 0));
-    sizes.input.push_back(bytes(range.first == 0 ? piece.input_bytes : piece.output_bytes[before]));
+    sizes.input.push_back(
+        whole_bytes(range.first == 0 ? piece.input_bytes : piece.output_bytes[before]));
     sizes.weight.push_back(weights);
     sizes.gradient.push_back(weights);
     sizes.optimizer.push_back(piece.optimizer_state ? weights : 0);
-    sizes.output.push_back(bytes(piece.output_bytes[static_cast<std::size_t>(range.last)]));
+    sizes.output.push_back(whole_bytes(piece.output_bytes[static_cast<std::size_t>(range.last)]));
   }
   sizes.output_gradient = sizes.output;
   return sizes;

@@ -1,6 +1,7 @@
 // Measured costs: a profile's layers as the times and sizes of a schedule's stages.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ std::vector<bool> replaying_stages(const TaskGraph& graph);
 sim::StageTimes stage_times_of(const PieceCosts& piece,
                                const std::vector<models::StageRange>& ranges,
                                const std::vector<bool>& replays, double overlap);
+/// Throws Error for more than sizes may be.
+std::int64_t whole_bytes(double bytes);
 MemorySizes memory_sizes_of(const PieceCosts& piece, const std::vector<models::StageRange>& ranges);
 
 }  // namespace unlatch::tools

@@ -2,9 +2,13 @@
 
 #include <numeric>
 
+#include "models/resnet.h"
+#include "models/specification.h"
+#include "models/transformer.h"
 #include "schedules/error.h"
 #include "sim/units.h"
 #include "tools/machine.h"
+#include "traces/input_file.h"
 
 namespace unlatch::tools {
 namespace {
@@ -26,6 +30,15 @@ void require_memory(const models::Model& model) {
           model.name, models::parameter_count(model), bytes / (1 << 30), sim::format_size(machine));
 }
 
+/// Where shapes of transformers do as well.
+void require_known_name(const std::string& text) {
+  const models::Specification given("model", text);
+  if (models::resnet_depth(given.name())) return;
+  std::vector<std::string_view> names = models::model_names();
+  for (const std::string_view name : models::transformer_names()) names.push_back(name);
+  given.allow_names(names);
+}
+
 }  // namespace
 
 models::Model asked_model(const Arguments& arguments) {
@@ -42,6 +55,17 @@ models::Model asked_model_for(const Arguments& arguments, const models::Dataset&
   return model;
 }
 
+models::ModelFacts asked_facts(const Arguments& arguments, double element_bytes) {
+  const std::string name = asked_name(arguments);
+  if (!models::names_transformer(name)) {
+    require_known_name(name);
+    return facts_of(asked_model(arguments), element_bytes);
+  }
+  require(!arguments.has("data"), "{} gives a network its input; model {} says its own shape",
+          arguments.place("data"), name);
+  return facts_of(models::make_transformer(name, read_text), element_bytes);
+}
+
 std::vector<models::StageRange> asked_partition(const Arguments& arguments,
                                                 std::span<const double> layer_costs, int stages) {
   const std::string how = arguments.text("partition", "auto");
@@ -55,46 +79,31 @@ std::vector<models::StageRange> asked_partition(const Arguments& arguments,
 }
 
 std::vector<models::StageRange> asked_partition(const Arguments& arguments,
-                                                std::span<const double> layer_costs,
-                                                std::span<const double> recompute_costs,
-                                                const std::vector<bool>& pays_recompute) {
-  const int stages = static_cast<int>(pays_recompute.size());
+                                                const StagePrices& prices) {
+  const int stages = static_cast<int>(prices.kind_of.size());
   if (arguments.text("partition", "auto") != "auto") {
-    return asked_partition(arguments, layer_costs, stages);
+    return asked_partition(arguments, prices.costs.front(), stages);
   }
-  const auto sums_before = [](std::span<const double> costs) {
-    std::vector<double> before(costs.size() + 1, 0.0);
-    std::partial_sum(costs.begin(), costs.end(), before.begin() + 1);
-    return before;
-  };
-  const auto costs_before = sums_before(layer_costs),
-             recompute_before = sums_before(recompute_costs);
+  std::vector<std::vector<double>> before;  // sums in front of each layer, by kind
+  for (const std::vector<double>& costs : prices.costs) {
+    before.emplace_back(costs.size() + 1, 0.0);
+    std::partial_sum(costs.begin(), costs.end(), before.back().begin() + 1);
+  }
   return models::best_partition(
-      static_cast<int>(layer_costs.size()), stages, [&](int first, int last, int stage) {
-        const auto from = static_cast<std::size_t>(first), to = static_cast<std::size_t>(last) + 1;
-        const bool pays = pays_recompute[static_cast<std::size_t>(stage)];
-        return costs_before[to] - costs_before[from] +
-               (pays ? recompute_before[to] - recompute_before[from] : 0);
+      static_cast<int>(prices.costs.front().size()), stages, [&](int first, int last, int stage) {
+        const auto& sums =
+            before[static_cast<std::size_t>(prices.kind_of[static_cast<std::size_t>(stage)])];
+        return sums[static_cast<std::size_t>(last) + 1] - sums[static_cast<std::size_t>(first)];
       });
 }
 
-std::vector<double> forward_flops_of_layers(const models::Model& model) {
-  std::vector<double> costs;
-  const auto shapes = model.shapes();
-  for (std::size_t j = 0; j < model.layers.size(); ++j) {
-    costs.push_back(static_cast<double>(models::forward_flops(model.layers[j], shapes[j])));
-  }
-  return costs;
-}
-
-std::vector<double> flops_of_layers(const models::Model& model) {
-  std::vector<double> costs;
-  const auto shapes = model.shapes();
-  for (std::size_t j = 0; j < model.layers.size(); ++j) {
-    costs.push_back(static_cast<double>(models::forward_flops(model.layers[j], shapes[j]) +
-                                        models::backward_flops(model.layers[j], shapes[j])));
-  }
-  return costs;
+StagePrices prices_of(const std::vector<double>& layer_costs,
+                      const std::vector<double>& recompute_costs,
+                      const std::vector<bool>& pays_recompute) {
+  StagePrices prices{.costs = {layer_costs, layer_costs},
+                     .kind_of = {pays_recompute.begin(), pays_recompute.end()}};
+  for (std::size_t j = 0; j < layer_costs.size(); ++j) prices.costs[1][j] += recompute_costs[j];
+  return prices;
 }
 
 }  // namespace unlatch::tools

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/dataset.h"
+#include "models/layer_facts.h"
 #include "models/model.h"
 #include "models/partition.h"
 #include "tools/arguments.h"
@@ -16,18 +17,27 @@ models::Model asked_model(const Arguments& arguments);
 /// The same for data that are loaded already. Throws Error when they do not fit.
 models::Model asked_model_for(const Arguments& arguments, const models::Dataset& data);
 
+/// What the layers of the model cost, which may be a transformer's shape; `element_bytes` of an
+/// activation.
+models::ModelFacts asked_facts(const Arguments& arguments, double element_bytes);
+
 /// --partition auto (the default), uniform or n1/n2/.. over layers of these costs.
 std::vector<models::StageRange> asked_partition(const Arguments& arguments,
                                                 std::span<const double> layer_costs, int stages);
-/// The same for stages some of which also pay for their recompute.
-std::vector<models::StageRange> asked_partition(const Arguments& arguments,
-                                                std::span<const double> layer_costs,
-                                                std::span<const double> recompute_costs,
-                                                const std::vector<bool>& pays_recompute);
 
-/// Floating-point operations of one sample, forward and backward, a layer.
-std::vector<double> flops_of_layers(const models::Model& model);
-/// Forward alone.
-std::vector<double> forward_flops_of_layers(const models::Model& model);
+/// What layers cost the stages of a model: of layer j on stage k, costs[kind_of[k]][j].
+struct StagePrices {
+  std::vector<std::vector<double>> costs;
+  std::vector<int> kind_of;
+};
+/// The same for stages that differ: in their devices, or in whether they pay for recompute.
+std::vector<models::StageRange> asked_partition(const Arguments& arguments,
+                                                const StagePrices& prices);
+
+/// Prices of two kinds of stages, which run layers at these costs, some of them with a recompute on
+/// top.
+StagePrices prices_of(const std::vector<double>& layer_costs,
+                      const std::vector<double>& recompute_costs,
+                      const std::vector<bool>& pays_recompute);
 
 }  // namespace unlatch::tools

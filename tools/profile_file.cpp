@@ -145,6 +145,9 @@ exec::LayerProfile read_one(const Json& json, const std::string& model) {
 }
 
 ProfileFile read_document(const Json& json) {
+  require(!json.is_object() || !json.contains("stages") || json.contains("model"),
+          "it holds the costs of stages, for simulate and compare; one of layers is needed here, "
+          "made by 'unlatch profile --model'");
   ProfileFile file{
       .model = read_name(json, "model"),
       .data = read_name(json, "data"),

@@ -37,12 +37,25 @@ sim::Distribution run_all(const Schedule& schedule, const TaskGraph& in_turn,
   return sim::distribution(std::move(makespans));
 }
 
-std::optional<Excess> worst_excess(const TaskGraph& graph, const std::vector<RankMemory>& memory,
-                                   std::int64_t limit) {
-  const auto worst =
-      std::ranges::max_element(memory, {}, [](const RankMemory& rank) { return rank.peak.bytes; });
-  if (worst == memory.end()) return std::nullopt;
-  return excess_of(graph, *worst, {static_cast<std::int32_t>(worst - memory.begin())}, limit);
+/// What each rank may keep; empty where that is no question.
+std::vector<std::int64_t> limits_of(const Workload& workload, const Simulation& simulation) {
+  const auto ranks = static_cast<std::size_t>(simulation.graph.ranks());
+  if (workload.memory_limit) return std::vector<std::int64_t>(ranks, *workload.memory_limit);
+  return simulation.placement ? simulation.placement->memory : std::vector<std::int64_t>{};
+}
+
+/// Of the rank that is furthest above its limit.
+std::optional<Excess> worst_excess(const Simulation& simulation,
+                                   const std::vector<std::int64_t>& limits) {
+  std::optional<Excess> worst;
+  for (std::size_t r = 0; r < limits.size(); ++r) {
+    const RankMemory& memory = simulation.memory[r];
+    const std::int64_t over = memory.peak.bytes - limits[r];
+    if (worst && over <= worst->needed - worst->limit) continue;
+    const Rank rank{static_cast<std::int32_t>(r)};
+    if (const auto excess = excess_of(simulation.graph, memory, rank, limits[r])) worst = excess;
+  }
+  return worst;
 }
 
 /// A schedule file of several batches: it can be neither longer nor shorter.
@@ -184,9 +197,7 @@ Simulation simulate(const ScheduleSpec& spec, const Workload& workload) {
   result.steady = steady_state_of(spec, workload, costs, result);
   result.work = sim::batch_work(result.graph, costs.times(), workload.slow);
   result.work.bp = time_of_bp(workload, result.work, tasks);
-  if (workload.memory_limit) {
-    result.excess = worst_excess(result.graph, result.memory, *workload.memory_limit);
-  }
+  result.excess = worst_excess(result, limits_of(workload, result));
   return result;
 }
 

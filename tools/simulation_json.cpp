@@ -114,6 +114,7 @@ Json simulation_json(const Simulation& simulation, int most_path) {
   if (!simulation.partition.empty()) json["partition"] = partition_json(simulation.partition);
   if (const auto& placement = simulation.placement) {
     json["placement"] = {{"devices", placement->devices},
+                         {"device_types", placement->types},
                          {"nodes", placement->nodes},
                          {"node_borders_crossed", placement->borders.size()},
                          {"crossing_stages", placement->borders}};

@@ -15,6 +15,7 @@
 #include "exec/head_networks.h"
 #include "exec/stage_runner.h"
 #include "exec/stream_backend.h"
+#include "models/transformer.h"
 #include "schedules/error.h"
 #include "tools/json_output.h"
 #include "tools/measured.h"
@@ -143,6 +144,7 @@ void require_batch_fits(const Arguments& arguments, const TrainingPlan& plan, co
 TrainingPlan read_plan(const Arguments& arguments) {
   require(!arguments.yes("uneven", false), "--uneven yes is not available in this version");
   const ScheduleSpec spec = asked_schedules(arguments, 1).front();
+  if (const auto name = arguments.text("model")) models::require_trainable(*name);
   const auto data = arguments.text("data");
   require(data.has_value(), "--data SPEC is needed, for example digits or fashion-mnist");
   models::DataSplit split = models::load_data(*data);
@@ -186,8 +188,9 @@ std::vector<models::StageRange> flop_partition(const Arguments& arguments, const
                                                const TaskGraph& graph) {
   std::vector<bool> pays = replaying_stages(graph);
   if (!recompute_is_paid(plan, graph)) pays.assign(pays.size(), false);
-  return asked_partition(arguments, flops_of_layers(plan.model),
-                         forward_flops_of_layers(plan.model), pays);
+  const models::ModelFacts facts = models::facts_of(plan.model, sizeof(float));
+  return asked_partition(
+      arguments, prices_of(models::training_flops(facts), models::forward_flops(facts), pays));
 }
 
 MemorySizes memory_sizes_of(const TrainingPlan& plan, const LocalGradients& local,

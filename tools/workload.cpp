@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
-#include "exec/cpu_backend.h"
 #include "schedules/error.h"
 #include "sim/units.h"
 #include "tools/machine.h"
-#include "tools/model_options.h"
 #include "tools/schedule_input.h"
+#include "tools/stage_profile.h"
 #include "tools/terminal.h"
 
 namespace unlatch::tools {
@@ -73,18 +72,20 @@ void check_batch_size(const Arguments& arguments, const Shape& shape) {
 }
 
 /// Costs come from flags, from a profile or from a cluster: from one of them.
-void require_one_source(const Arguments& arguments) {
-  const bool profile = arguments.has("profile"), cluster = arguments.has("cluster");
-  require(!profile || !cluster,
-          "--profile and --cluster both say what layers cost; leave one of them out");
+void require_one_source(const Arguments& arguments, bool of_stages) {
+  const bool profile = arguments.has("profile") && !of_stages, cluster = arguments.has("cluster");
   for (std::string_view name : {"batch-size", "partition", "uneven"}) {
     require(profile || cluster || !arguments.has(name),
             "{} is for costs of layers and needs --profile FILE or --cluster FILE; here the costs "
-            "are abstract",
-            arguments.place(name));
+            "are {}",
+            arguments.place(name), of_stages ? "those of measured stages" : "abstract");
   }
   for (std::string_view name : {"model", "data", "precision", "optimizer", "contention"}) {
     require(cluster || !arguments.has(name), "{} is for --cluster FILE", arguments.place(name));
+  }
+  for (std::string_view name : {"forward", "backward", "input-grad", "weight-grad"}) {
+    require(!of_stages || !arguments.has(name), "{} contradicts --profile, whose stages bring it",
+            arguments.place(name));
   }
   if (!profile && !cluster) return;
   const std::string_view source = profile ? "--profile" : "--cluster";
@@ -100,68 +101,19 @@ void require_one_source(const Arguments& arguments) {
   }
 }
 
-/// On this machine R hides beside F only where it has a worker of its own.
-double overlap_here(const TaskGraph& graph) {
-  const int workers = exec::CpuBackend::default_workers(graph);
-  return exec::CpuBackend::lanes_share_a_worker(graph, workers) ? 0 : 1;
-}
-
-/// How much of R hides beside F where nobody says it: on a GPU the two share it.
-double usual_overlap(const LayerWorkload& layers, const TaskGraph& graph) {
-  return layers.profile && layers.profile->of_cpu() ? overlap_here(graph) : 0;
-}
-
-TaskCosts costs_of_layers(const LayerWorkload& layers, const TaskGraph& graph, double busy,
-                          const TaskGraph& placed) {
-  const int size = layers.batch_size / graph.shape().micro_batches;
-  const PieceCosts piece = layers.piece(size, busy);
-  const double overlap = layers.overlap ? *layers.overlap : usual_overlap(layers, graph);
-  const std::vector<bool> replays = replaying_stages(graph);
-  const std::vector<bool> hidden(replays.size(), false);
-  TaskCosts costs;
-  // Partitions must not move between estimates of `busy`: they follow from one worker's costs.
-  const PieceCosts alone = layers.piece(size, 1);
-  costs.partition = layers.partition(alone, overlap < 1 ? replays : hidden);
-  const int copies = graph.shape().copies;
-  costs.times = stage_times_of(piece, costs.partition, replays, overlap).for_copies(copies);
-  costs.sizes = memory_sizes_of(piece, costs.partition);
-  if (layers.cluster) {
-    require(copies == 1 || graph.learning().agreement.is_dense_all_reduce(),
-            "{}: --cluster has no costs of servers and compressed gradients in this version; give "
-            "the costs by flags (--push, --pull, --allreduce)",
-            graph.schedule());
-    costs.sizes.activation = cluster_tapes(*layers.cluster, size, costs.partition);
-    set_transfers(*layers.cluster, piece, costs.partition, placed, costs.times);
-    costs.placement = placement_of(layers.cluster->cluster, placed);
-    costs.traffic = cluster_traffic(*layers.cluster, piece, costs.partition, placed);
-  }
-  return costs;
+/// R is F unless --recompute says otherwise.
+void take_measured_stages(const Arguments& arguments, const StageProfileFile& measured,
+                          Workload& workload) {
+  const auto stages = static_cast<int>(measured.stages.size());
+  require(workload.shape.stages_a_copy() == stages,
+          "--profile '{}' holds the costs of {} stages, but the schedule has {}",
+          *arguments.text("profile"), stages, workload.shape.stages_a_copy());
+  set_measured_work(measured, workload.times);
+  if (!arguments.has("recompute")) workload.times.recompute = workload.times.forward;
+  workload.halves_backward = measured.halves_backward();
 }
 
 }  // namespace
-
-PieceCosts LayerWorkload::piece(int size, double busy) const {
-  return profile ? piece_costs(*profile, size, busy) : cluster_costs(*cluster, size);
-}
-
-LayerWorkload read_layers(const Arguments& arguments) {
-  LayerWorkload layers;
-  if (arguments.has("cluster")) {
-    layers.cluster = read_cluster_workload(arguments);
-  } else {
-    layers.profile = read_profile(*arguments.text("profile"));
-  }
-  layers.batch_size = arguments.whole("batch-size", 1);
-  if (arguments.has("overlap")) layers.overlap = arguments.real("overlap", 1, 0, 1);
-  layers.partition = [&arguments](const PieceCosts& piece, const std::vector<bool>& pays) {
-    std::vector<double> costs;
-    for (std::size_t j = 0; j < piece.forward.size(); ++j) {
-      costs.push_back(piece.forward[j] + piece.backward[j]);
-    }
-    return asked_partition(arguments, costs, piece.forward, pays);
-  };
-  return layers;
-}
 
 MemorySizes read_memory_sizes(const Arguments& arguments, int stages) {
   return {.activation = arguments.sizes("activation-size", stages),
@@ -212,8 +164,9 @@ Shape usual_shape(const ScheduleSpec& spec, int stages, int batches) {
   return shape;
 }
 
-Shape read_shape(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous) {
-  const Shape usual = usual_shape(spec, usual_stages, synchronous ? 1 : 64);
+Shape read_shape(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous,
+                 int stages) {
+  const Shape usual = usual_shape(spec, stages, synchronous ? 1 : 64);
   Shape shape;
   read_stages(arguments, spec.pipeline().chunks.usual, usual.stages, shape);
   shape.micro_batches = arguments.whole("microbatches", usual.micro_batches);
@@ -242,24 +195,27 @@ bool all_synchronous(const std::vector<ScheduleSpec>& specs) {
 
 Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous) {
   Workload workload;
-  workload.shape = read_shape(arguments, spec, synchronous);
+  require(!arguments.has("profile") || !arguments.has("cluster"),
+          "--profile and --cluster both say what layers cost; leave one of them out");
+  std::optional<StageProfileFile> measured;
+  if (arguments.has("profile")) measured = read_stage_profile(*arguments.text("profile"));
+  workload.shape = read_shape(arguments, spec, synchronous,
+                              measured ? static_cast<int>(measured->stages.size()) : usual_stages);
   const int stages = workload.shape.stages;
   workload.sends = asked_sends(arguments);
   require_no_send_deadlock(spec, workload.shape, workload.sends);
   check_batch_size(arguments, workload.shape);
-  require_one_source(arguments);
-  if (arguments.has("profile") || arguments.has("cluster")) {
+  require_one_source(arguments, measured.has_value());
+  if (!measured && (arguments.has("profile") || arguments.has("cluster"))) {
     workload.layers = read_layers(arguments);
   } else {
     workload.times = sim::stage_times(cost_settings(arguments), stages);
+    if (measured) take_measured_stages(arguments, *measured, workload);
     workload.sizes = read_memory_sizes(arguments, stages);
     workload.sizes.output = arguments.sizes("output-size", stages);
     workload.sizes.output_gradient = workload.sizes.output;
   }
   workload.memory_limit = arguments.size("memory-limit");
-  if (workload.layers && workload.layers->cluster && !workload.memory_limit) {
-    workload.memory_limit = workload.layers->cluster->device_type().memory;
-  }
   workload.slow = slow_ranks(arguments, spec.effective(workload.shape).ranks());
   if (const auto text = arguments.text("straggler")) {
     workload.straggler = sim::Straggler::parse(*text);
@@ -273,7 +229,12 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
   return workload;
 }
 
-void note_missing_cores(const Workload& workload, const ScheduleSpec& spec) {
+void note_assumptions(const Workload& workload, const ScheduleSpec& spec) {
+  if (workload.halves_backward) {
+    say("note: I and W of some stages were not measured; where a schedule splits B they are taken "
+        "to "
+        "be half of it each");
+  }
   if (!workload.layers || !workload.layers->profile) return;
   const ProfileFile& profile = *workload.layers->profile;
   int measured = 0;
@@ -331,7 +292,7 @@ TaskCosts Workload::costs_for(const ScheduleSpec& spec, const TaskGraph& graph, 
   const int copies = graph.shape().copies;
   TaskCosts costs;
   if (layers) {
-    costs = costs_of_layers(*layers, graph, busy, placed);
+    costs = layers->costs(graph, busy, placed);
     require_representable(costs.times, shape, slow);
   } else if (spec.pipeline().uses_micro_batches) {
     costs = {.times = times.for_copies(copies), .sizes = sizes, .partition = {}};

@@ -16,6 +16,7 @@
 #include "tools/cluster_workload.h"
 #include "tools/command.h"
 #include "tools/measured.h"
+#include "tools/model_options.h"
 #include "traces/memory.h"
 
 namespace unlatch::tools {
@@ -28,6 +29,8 @@ FlagGroup simulated_memory_flags();  ///< and what is on its way
 FlagGroup straggler_flags();
 FlagGroup layer_flags();
 
+struct TaskCosts;
+
 /// What --profile or --cluster adds: costs of layers, so that those of tasks depend on the
 /// schedule's own pieces and partition.
 struct LayerWorkload {
@@ -35,12 +38,14 @@ struct LayerWorkload {
   std::optional<ClusterWorkload> cluster;  ///< or computed; one of the two
   int batch_size = 0;
   std::optional<double> overlap;  ///< as asked; else what this machine's cores allow
-  /// Partition for a schedule, from the costs of its pieces and the stages that pay for R.
-  std::function<std::vector<models::StageRange>(const PieceCosts&, const std::vector<bool>&)>
-      partition;
+  /// Partition for a schedule, from the prices of its stages.
+  std::function<std::vector<models::StageRange>(const StagePrices&)> partition;
 
-  /// Of one piece of `size` samples with about `busy` workers at once.
-  PieceCosts piece(int size, double busy) const;
+  /// Of one piece of `size` samples with about `busy` workers at once, the stages of `graph` where
+  /// those of `placed` are.
+  StagePieces pieces(int size, double busy, const TaskGraph& graph, const TaskGraph& placed) const;
+  /// As Workload::costs_for, of layers.
+  TaskCosts costs(const TaskGraph& graph, double busy, const TaskGraph& placed) const;
 };
 
 /// Costs of one schedule's tasks.
@@ -57,8 +62,9 @@ struct Workload {
   sim::StageTimes times;  ///< of one micro-batch; abstract costs only
   MemorySizes sizes;      ///< of one micro-batch; abstract costs only
   std::optional<LayerWorkload> layers;
+  bool halves_backward = false;  ///< measured were stages, but not I and W of them
   files::Sends sends = files::Sends::buffered;  ///< under which the schedule does not deadlock
-  std::optional<std::int64_t> memory_limit;
+  std::optional<std::int64_t> memory_limit;  ///< of every rank; else a cluster's devices have theirs
   std::vector<double> slow;  ///< one factor a rank
   sim::Straggler straggler;
   std::uint64_t seed = 0;
@@ -85,7 +91,8 @@ void read_stages(const Arguments& arguments, int usual_chunks, int otherwise, Sh
 
 /// Reads --stages .. --drain alone. The schedule decides the usual number of stages a rank;
 /// `synchronous`, that of all schedules of the command together, the usual number of batches.
-Shape read_shape(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous);
+Shape read_shape(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous,
+                 int stages = usual_stages);
 
 /// --activation-size .. --optimizer-size, one value a stage; empty where not given.
 MemorySizes read_memory_sizes(const Arguments& arguments, int stages);
@@ -93,9 +100,9 @@ MemorySizes read_memory_sizes(const Arguments& arguments, int stages);
 /// Reads and checks all of them, for one of the command's schedules.
 Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous);
 
-/// Says so when there are more ranks than were measured working at once: the predictions then assume
-/// a core for each of them.
-void note_missing_cores(const Workload& workload, const ScheduleSpec& spec);
+/// Says what predictions from measurements assume: a core for each rank where fewer were measured
+/// working at once, halves of B where I and W were not measured.
+void note_assumptions(const Workload& workload, const ScheduleSpec& spec);
 
 bool all_synchronous(const std::vector<ScheduleSpec>& specs);
 

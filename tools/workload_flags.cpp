@@ -34,14 +34,15 @@ FlagGroup cost_flags() {
 }
 
 FlagGroup memory_flags() {
-  return {"Memory, one value or one a stage; bare numbers are bytes",
-          {{"activation-size", "SIZE[,..]", "Tape of one micro-batch (0)"},
-           {"input-size", "SIZE[,..]", "Stored input of one micro-batch (0)"},
-           {"weight-size", "SIZE[,..]", "One weight version (0)"},
-           {"weight-grad-activation-size", "SIZE[,..]", "Part of a tape that W needs after I (0)"},
-           {"gradient-size", "SIZE[,..]", "Gradient accumulator (0)"},
-           {"optimizer-size", "SIZE[,..]", "State of the optimizer (0)"},
-           {"memory-limit", "SIZE", "Most that a rank may keep (of a cluster: its devices' memory)"}}};
+  return {
+      "Memory, one value or one a stage; bare numbers are bytes",
+      {{"activation-size", "SIZE[,..]", "Tape of one micro-batch (0)"},
+       {"input-size", "SIZE[,..]", "Stored input of one micro-batch (0)"},
+       {"weight-size", "SIZE[,..]", "One weight version (0)"},
+       {"weight-grad-activation-size", "SIZE[,..]", "Part of a tape that W needs after I (0)"},
+       {"gradient-size", "SIZE[,..]", "Gradient accumulator (0)"},
+       {"optimizer-size", "SIZE[,..]", "State of the optimizer (0)"},
+       {"memory-limit", "SIZE", "Most that a rank may keep (of a cluster: its devices' memory)"}}};
 }
 
 FlagGroup simulated_memory_flags() {
@@ -64,14 +65,15 @@ FlagGroup straggler_flags() {
 
 FlagGroup layer_flags() {
   return {"Costs of layers",
-          {{"profile", "FILE", "Measured costs, made by 'unlatch profile'"},
+          {{"profile", "FILE", "Measured costs of layers or stages, made by 'unlatch profile'"},
            {"cluster", "FILE|NAME", "Computed costs of --model on that hardware"},
-           {"model", "NAME", "With --cluster: the model"},
+           {"model", "NAME",
+            "With --cluster: the model, or the shape of a transformer (gpt2, FILE.json ..)"},
            {"data", "SPEC", "With --cluster: data whose shape the model takes (its usual one)"},
            {"precision", "P", "With --cluster: fp32, tf32, bf16 or fp16 (fp32)"},
            {"optimizer", "SPEC", "With --cluster: optimizer of the update (sgd)"},
            {"contention", "HOW", "With --cluster: none, or fair: transfers share links (none)"},
-           {"batch-size", "B", "Samples a batch"},
+           {"batch-size", "B", "Samples a batch; of a transformer, sequences"},
            {"partition", "HOW", "auto (smallest largest cost), uniform, or n1/n2/.. layers"},
            {"uneven", "yes|no", "Allow micro-batches of different sizes (no)"}}};
 }

@@ -74,6 +74,55 @@ TEST(Hardware, PlacesRanksAsTheFileSays) {
   EXPECT_THAT(parsed(file).placement(), testing::ElementsAre(3, 0, 4));
 }
 
+/// Nodes of a slow and two fast devices, and one of fast ones alone.
+json mixed() {
+  json file = two_nodes;
+  file["device_types"]["Y"] = {
+      {"tflops", {{"fp32", 20}}}, {"memory", "32GiB"}, {"memory_bandwidth", "900GB/s"}};
+  json first = file["node"];
+  first["count"] = 2;
+  first["devices"] = {{{"type", "X"}, {"count", 1}}, {{"type", "Y"}, {"count", 2}}};
+  json second = file["node"];
+  second["devices"] = {{"type", "Y"}, {"count", 4}};
+  file["node"] = {first, second};
+  file.erase("nodes");
+  return file;
+}
+
+TEST(Hardware, MixesDevicesWithinAndBetweenNodes) {
+  const Cluster cluster = parsed(mixed());
+  ASSERT_EQ(cluster.devices(), 3 + 3 + 4);
+  EXPECT_EQ(cluster.nodes(), 3);
+  std::string types;
+  std::vector<int> nodes;
+  for (int d = 0; d < cluster.devices(); ++d) {
+    types += cluster.type_of(d).name;
+    nodes.push_back(cluster.node_of(d));
+  }
+  EXPECT_EQ(types, "XYYXYYYYYY");
+  EXPECT_THAT(nodes, testing::ElementsAre(0, 0, 0, 1, 1, 1, 2, 2, 2, 2));
+  // From the first node to the last by root, nic, spine, nic and root.
+  const Route far = cluster.route(1, 9);
+  EXPECT_EQ(far.links.size(), 6U);
+  EXPECT_EQ(far.latency, std::chrono::microseconds(5 + 1 + 2 + 2 + 1 + 5));
+  EXPECT_EQ(cluster.route(6, 7).links.size(), 1U) << "device0 to device1 of the second kind";
+}
+
+TEST(Hardware, NamesThePlaceOfFaultsInMixedNodes) {
+  const auto error = [](const char* at, const json& value) {
+    json file = mixed();
+    file[json::json_pointer(at)] = value;
+    return error_of([&] { parsed(file); });
+  };
+  EXPECT_THAT(error("/nodes", 2), HasSubstr("c.json, nodes: 'node' is a list here"));
+  EXPECT_THAT(error("/node/0/devices/1/type", "Z"),
+              HasSubstr("c.json, node[0].devices[1].type: there is no device type 'Z'"));
+  EXPECT_THAT(error("/node/1/links/2/to", "device4"),
+              HasSubstr("c.json, node[1].links[2].to: 'device4': a node has devices 0 to 3"));
+  EXPECT_THAT(error("/node/0/count", 0), HasSubstr("c.json, node[0].count: 0 must be"));
+  EXPECT_THAT(error("/node/1/devices/count", 1 << 16), HasSubstr("at most 65536 devices in all"));
+}
+
 TEST(Hardware, ReadsTheClustersThatComeWithTheProgram) {
   for (const std::string_view name : cluster_names()) {
     SCOPED_TRACE(name);

@@ -40,7 +40,8 @@ constexpr double batch = 16;
 constexpr double first_forward = batch * (2 * 64 * 64 + 64) / 1e3;
 constexpr double relu = batch * 64 / 1e3;
 constexpr double last_forward = batch * (2 * 64 * 10 + 10) / 1e3;
-constexpr double first_backward = batch * (4 * 64 * 64 + 64) / 1e3;
+/// Half of the whole backward: nobody wants the gradient of the data.
+constexpr double first_backward = batch * (4 * 64 * 64 + 64) / 2 / 1e3;
 constexpr double last_backward = batch * (4 * 64 * 10 + 10) / 1e3;
 /// SGD: four operations a parameter, as the roofline counts them.
 constexpr double updates = 4 * (64 * 64 + 64 + 64 * 10 + 10) / 1e3;
@@ -163,7 +164,9 @@ TEST(ClusterCli, ComparesWithBpOnTheSameRanks) {
         slow);
     return run["steady_state"]["speedup_over_bp"].get<double>();
   };
-  EXPECT_NEAR(speedup("--slow 0:100 --slow 1:100"), speedup(""), 0.1);
+  // Messages, which stay as fast, are a part of the time. With BP elsewhere it would be a
+  // hundredth.
+  EXPECT_NEAR(speedup("--slow 0:100 --slow 1:100"), speedup(""), 0.2);
 }
 
 TEST(ClusterCli, SendsEachReplicasMessagesOverItsOwnLinks) {
@@ -198,6 +201,134 @@ TEST(ClusterCli, ClosesTheRingOfAnAllReduce) {
       "ssgd --replicas 3 --stages 1 --batches 1 --tasks t.csv");
   const double bytes = 4 * (64 * 64 + 64 + 64 * 10 + 10);
   EXPECT_NEAR(length_ms(folder, "t.csv", "0AR0"), 4 * (0.006 + bytes / 3 / 1e6), 1e-6);
+}
+
+/// A device of 1 TFLOP/s and one of 4, of another memory.
+json slow_and_fast() {
+  json file = two_devices();
+  file["device_types"]["Y"] = {
+      {"tflops", {{"fp32", 4}}}, {"memory", "2GiB"}, {"memory_bandwidth", "900000GB/s"}};
+  file["node"]["devices"] = {{{"type", "X"}, {"count", 1}}, {{"type", "Y"}, {"count", 1}}};
+  return file;
+}
+
+TEST(ClusterCli, TimesEveryStageOnTheDeviceOfItsRank) {
+  const Folder folder;
+  json file = slow_and_fast();
+  const std::string run = on_pair + "--schedule bp --stages 2 --partition 2/1 --batches 1 ";
+  for (const bool swapped : {false, true}) {
+    SCOPED_TRACE(swapped);
+    if (swapped) file["placement"] = {1, 0};
+    folder.write("pair.json", file.dump());
+    const json result = folder.json(run + "--tasks t.csv");
+    const double first = swapped ? 4 : 1, last = swapped ? 1 : 4;
+    constexpr double ns = 1e-6;
+    EXPECT_NEAR(length_ms(folder, "t.csv", "0F0"), (first_forward + relu) / first * ns, ns);
+    EXPECT_NEAR(length_ms(folder, "t.csv", "0B0"), (first_backward + relu) / first * ns, ns);
+    EXPECT_NEAR(length_ms(folder, "t.csv", "1F0"), last_forward / last * ns, ns);
+    EXPECT_NEAR(length_ms(folder, "t.csv", "1B0"), last_backward / last * ns, ns);
+    EXPECT_EQ(result["placement"]["device_types"], swapped ? json({"Y", "X"}) : json({"X", "Y"}));
+  }
+}
+
+// Eight equal layers in front of a small one: four times the speed takes four times the layers.
+TEST(ClusterCli, GivesAFasterDeviceMoreLayers) {
+  const Folder folder;
+  folder.write("pair.json", slow_and_fast().dump());
+  const json run = folder.json(
+      "simulate --cluster pair.json --data digits --batch-size 512 --schedule 1f1b --stages 2 "
+      "--model mlp:hidden=64/64/64/64/64/64/64/64/64/64");
+  // 21 layers; the linear ones, 0, 2, 4 .., cost all but nothing else, the first a third less.
+  const int of_the_slow = run["partition"][0];
+  EXPECT_GE(of_the_slow, 3);
+  EXPECT_LE(of_the_slow, 5);
+}
+
+TEST(ClusterCli, HoldsEveryRankToTheMemoryOfItsOwnDevice) {
+  const Folder folder;
+  json file = slow_and_fast();
+  file["device_types"]["X"]["memory"] = "1MiB";
+  const std::string run =
+      "simulate --schedule gpipe --stages 2 --model mlp:hidden=2000 --data digits --batch-size 800 "
+      "--cluster pair.json ";
+  folder.write("pair.json", file.dump());
+  const Outcome first = folder.run(run);
+  expect_refused(first);
+  EXPECT_THAT(first.err, AllOf(HasSubstr("rank 0 needs"), HasSubstr("the limit is 1 MiB")));
+  file["placement"] = {1, 0};
+  folder.write("pair.json", file.dump());
+  const Outcome second = folder.run(run);
+  expect_refused(second);
+  EXPECT_THAT(second.err, HasSubstr("rank 1 needs"));
+}
+
+// Replicas on devices of two speeds: the batch ends with the slow one.
+TEST(ClusterCli, LetsReplicasHaveDevicesOfTheirOwn) {
+  const Folder folder;
+  folder.write("pair.json", slow_and_fast().dump());
+  folder.json(on_pair + "--schedule ssgd --replicas 2 --stages 1 --batches 1 --tasks t.csv");
+  const double forward = (first_forward + relu + last_forward) / 2 * 1e-6;
+  EXPECT_NEAR(length_ms(folder, "t.csv", "0F0"), forward, 3e-6);
+  EXPECT_NEAR(length_ms(folder, "t.csv", "1F1"), forward / 4, 3e-6);
+}
+
+TEST(ClusterCli, ChargesNoGradientOfTheData) {
+  const Folder folder;
+  folder.write("pair.json", two_devices().dump());
+  folder.json(on_pair + "--schedule zb-h1 --stages 2 --partition 1/2 --tasks t.csv");
+  EXPECT_EQ(length_ms(folder, "t.csv", "0I0"), 0);
+  EXPECT_NEAR(length_ms(folder, "t.csv", "0W0"), first_backward * 1e-6, 1e-6);
+}
+
+/// One block of 2 h^2 (4 + 8) + 4 s h a token and nothing else that takes time.
+TEST(ClusterCli, SimulatesShapesOfTransformers) {
+  const Folder folder;
+  json file = two_devices();
+  file["device_types"]["X"]["tflops"]["bf16"] = 1;
+  file["device_types"]["X"]["memory_bandwidth"] = "100000000GB/s";
+  folder.write("pair.json", file.dump());
+  folder.write("s.json",
+               R"({"name": "s", "layers": 4, "width": 64, "heads": 4, "sequence": 128,
+                   "vocabulary": 1000})");
+  const json run = folder.json(
+      "simulate --cluster pair.json --model s.json:sequence=32 --batch-size 6 --microbatches 3 "
+      "--schedule zb-h1 --stages 2 --partition 3/4 --precision bf16 --tasks t.csv");
+  const double tokens = 2 * 32;
+  const double blocks = 2 * tokens * (24 * 64 * 64 + 4 * 32 * 64) / 1e9;  // ms at 1 TFLOP/s
+  const double head = 2 * tokens * 64 * 1000 / 1e9;
+  EXPECT_NEAR(length_ms(folder, "t.csv", "0F0"), blocks, 1e-5);
+  EXPECT_NEAR(length_ms(folder, "t.csv", "1F0"), blocks + head, 1e-5);
+  EXPECT_NEAR(length_ms(folder, "t.csv", "1W0"), 2 * tokens * 24 * 64 * 64 / 1e9 + head, 1e-5);
+  EXPECT_NEAR(length_ms(folder, "t.csv", "0SEND_F0"), 0.003 + tokens * 64 * 2 / 1e6, 1e-6);
+  EXPECT_EQ(run["partition"], json({3, 4}));
+  // The last rank keeps a copy of the embedding, which is its head.
+  const double block = 12 * 64 * 64 + 13 * 64;
+  const auto weights = [](double parameters) { return 2 * 4 * parameters; };
+  const double tape = 2 * tokens * 64 * (34 + 5 * 4 * 32.0 / 64) + tokens * (4 * 64 + 4 * 1000);
+  const double kept_for_w = 2 * tokens * 32 * 64 + tokens * 2 * (64 + 1000);
+  EXPECT_EQ(run["ranks_detail"][1]["peak_memory_bytes"],
+            weights(2 * block + 2 * 64 + 64 * 1000) + tape + kept_for_w);
+}
+
+TEST(ClusterCli, RefusesToTrainAShape) {
+  const Folder folder;
+  for (const char* command :
+       {"train --schedule bp", "profile", "eval --weights w.safetensors --data digits"}) {
+    const Outcome outcome = folder.run(fmt::format("{} --model gpt2", command));
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, HasSubstr("model gpt2: a shape for simulation only")) << command;
+  }
+  const std::string simulate =
+      "simulate --schedule bp --cluster 8xA100 --batch-size 8 --stages 2 --model ";
+  const Outcome unknown = folder.run(simulate + "gpt");
+  expect_refused(unknown);
+  EXPECT_THAT(unknown.err, HasSubstr("Did you mean 'gpt2'"));
+  const Outcome missing = folder.run(simulate + "none.json");
+  expect_refused(missing);
+  EXPECT_THAT(missing.err, HasSubstr("cannot read 'none.json'"));
+  const Outcome endless = folder.run(simulate + "llama2-70b:sequence=16777216 --memory-limit 1GB");
+  expect_refused(endless);
+  EXPECT_THAT(endless.err, HasSubstr("more than 8 PiB; check the model"));
 }
 
 TEST(ClusterCli, PredictsTheMemoryThatTrainPredicts) {

@@ -1,0 +1,127 @@
+#include "models/json_value.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "schedules/error.h"
+#include "schedules/suggest.h"
+
+namespace unlatch::models {
+namespace {
+
+using Json = nlohmann::json;
+
+/// JSON keeps the last of two members with one key; here both would be meant.
+class KeysOnce {
+ public:
+  explicit KeysOnce(const std::string& place) : place_(place) {}
+  bool operator()(int depth, Json::parse_event_t event, Json& value) {
+    require(depth <= most_depth, "{}: it is nested more than {} deep", place_, most_depth);
+    if (event == Json::parse_event_t::object_start) open_.emplace_back();
+    if (event == Json::parse_event_t::object_end) open_.pop_back();
+    if (event != Json::parse_event_t::key) return true;
+    const auto key = value.get<std::string>();
+    require(open_.back().insert(key).second, "{}: key '{}' is given twice in one object", place_,
+            key);
+    return true;
+  }
+
+ private:
+  static constexpr int most_depth = 20;
+  const std::string& place_;
+  std::vector<std::set<std::string>> open_;
+};
+
+}  // namespace
+
+JsonValue::JsonValue(const Json& json, std::string place)
+    : json_(&json), place_(std::move(place)) {}
+
+bool JsonValue::is_list() const { return json_->is_array(); }
+bool JsonValue::has(const char* key) const { return json_->contains(key); }
+
+void JsonValue::require_object(const std::vector<std::string_view>& keys) const {
+  require(json_->is_object(), "{}: {} is no object", place_, json_->dump());
+  for (const auto& [key, value] : json_->items()) {
+    require(std::ranges::find(keys, key) != keys.end(), "{}: unknown key '{}'; the keys are {}.{}",
+            place_, key, fmt::join(keys, ", "), suggest(key, keys));
+  }
+}
+
+JsonValue JsonValue::at(const char* key) const {
+  require(json_->is_object() && json_->contains(key), "{}: there is no '{}'", place_, key);
+  return {json_->at(key), inner(key)};
+}
+
+std::vector<JsonValue> JsonValue::list() const {
+  require(json_->is_array() && !json_->empty(), "{}: must be a list that is not empty", place_);
+  std::vector<JsonValue> values;
+  for (std::size_t i = 0; i < json_->size(); ++i) {
+    values.push_back({(*json_)[i], fmt::format("{}[{}]", place_, i)});
+  }
+  return values;
+}
+
+std::vector<std::pair<std::string, JsonValue>> JsonValue::members() const {
+  require(json_->is_object() && !json_->empty(), "{}: must be an object that is not empty", place_);
+  std::vector<std::pair<std::string, JsonValue>> members;
+  for (const auto& [key, value] : json_->items()) {
+    members.emplace_back(key, JsonValue(value, inner(key)));
+  }
+  return members;
+}
+
+std::string JsonValue::text() const {
+  require(json_->is_string() && !json_->get_ref<const std::string&>().empty(),
+          "{}: {} must be a text", place_, json_->dump());
+  auto text = json_->get<std::string>();
+  const bool one_line = std::ranges::none_of(text, [](unsigned char c) { return c < ' '; });
+  require(one_line, "{}: {} holds control characters", place_, json_->dump());
+  return text;
+}
+
+std::string JsonValue::word(const std::vector<std::string_view>& words) const {
+  std::string given = text();
+  require(std::ranges::find(words, given) != words.end(), "{}: '{}' must be {}.{}", place_, given,
+          fmt::join(words, " or "), suggest(given, words));
+  return given;
+}
+
+bool JsonValue::yes() const {
+  require(json_->is_boolean(), "{}: {} must be true or false", place_, json_->dump());
+  return json_->get<bool>();
+}
+
+double JsonValue::number(double least, double most) const {
+  const double value = json_->is_number() ? json_->get<double>() : NAN;
+  require(value >= least && value <= most, "{}: {} must be a number in {}..{}", place_,
+          json_->dump(), least, most);
+  return value;
+}
+
+int JsonValue::whole(int least, int most) const {
+  const bool fits = json_->is_number_integer() && *json_ >= least && *json_ <= most;
+  require(fits, "{}: {} must be a whole number in {}..{}", place_, json_->dump(), least, most);
+  return json_->get<int>();
+}
+
+std::string JsonValue::inner(std::string_view key) const {
+  const bool whole_file = place_.find(", ") == std::string::npos;
+  return fmt::format("{}{}{}", place_, whole_file ? ", " : ".", key);
+}
+
+Json parse_json(const std::string& text, const std::string& place) {
+  try {
+    return Json::parse(text, KeysOnce(place));
+  } catch (const Json::parse_error& error) {
+    const auto upto = static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
+    const auto line = 1 + std::count(text.begin(), text.begin() + upto, '\n');
+    fail("{}, line {}: this is not JSON", place, line);
+  } catch (const Json::out_of_range&) {
+    fail("{}: a number in it is too large", place);
+  }
+}
+
+}  // namespace unlatch::models
