@@ -24,6 +24,7 @@ struct ClusterWorkload {
   exec::Precision precision = exec::Precision::fp32;
   models::OptimizerSpec optimizer;
   bool links_are_shared = false;  ///< --contention fair
+  bool tree_reduces = false;      ///< --all-reduce tree, else ring
 
   /// Of all devices that have a rank.
   const sim::DeviceType& device_type() const {
@@ -31,35 +32,14 @@ struct ClusterWorkload {
   }
 };
 
-/// --cluster, --model, --precision, --optimizer, --contention.
+/// --cluster, --model, --precision, --optimizer, --contention, --all-reduce.
 ClusterWorkload read_cluster_workload(const Arguments& arguments);
 
 /// Of one piece of `size` samples: every layer by the roofline of the cluster's devices.
 PieceCosts cluster_costs(const ClusterWorkload& workload, int size);
 
-/// Where the ranks of a graph sit.
-struct Placement {
-  std::vector<int> devices, nodes;           ///< by rank
-  std::vector<std::pair<int, int>> borders;  ///< neighbouring stages whose ranks are on two nodes
-};
-/// Throws Error when the graph has more ranks than the cluster has places.
-Placement placement_of(const sim::Cluster& cluster, const TaskGraph& graph);
-
-/// What goes between ranks takes the links between their devices: sets the transfers and the
-/// all-reduces of `times`, whose stages sit where those of the graph do: those of all copies of the
-/// model, or of the first. Throws Error when the graph has more ranks than the cluster has places.
-void set_transfers(const ClusterWorkload& workload, const PieceCosts& piece,
-                   std::span<const models::StageRange> ranges, const TaskGraph& graph,
-                   sim::StageTimes& times);
-
 /// Tapes of a piece of `size` samples on each stage.
 std::vector<std::int64_t> cluster_tapes(const ClusterWorkload& workload, int size,
                                         std::span<const models::StageRange> ranges);
-
-/// The same transfers as flows that share links; null where nobody asked for that.
-std::shared_ptr<const sim::Traffic> cluster_traffic(const ClusterWorkload& workload,
-                                                    const PieceCosts& piece,
-                                                    std::span<const models::StageRange> ranges,
-                                                    const TaskGraph& graph);
 
 }  // namespace unlatch::tools

@@ -91,8 +91,9 @@ void require_one_source(const Arguments& arguments) {
   require(arguments.has("batch-size"), "{} needs --batch-size B, the samples of a batch", source);
   for (const FlagGroup& group : {cost_flags(), memory_flags()}) {
     for (const Flag& flag : group.flags) {
-      const bool fits =
-          flag.name == "overlap" || flag.name == "sends" || flag.name == "memory-limit";
+      const bool fits = flag.name == "overlap" || flag.name == "sends" ||
+                        flag.name == "send-engines" || flag.name == "memory-limit" ||
+                        (flag.name == "all-reduce" && cluster);
       require(fits || !arguments.has(flag.name),
               "{} contradicts {}, which brings costs and sizes of its own",
               arguments.place(flag.name), source);
@@ -126,14 +127,12 @@ TaskCosts costs_of_layers(const LayerWorkload& layers, const TaskGraph& graph, d
   costs.times = stage_times_of(piece, costs.partition, replays, overlap).for_copies(copies);
   costs.sizes = memory_sizes_of(piece, costs.partition);
   if (layers.cluster) {
-    require(copies == 1 || graph.learning().agreement.is_dense_all_reduce(),
-            "{}: --cluster has no costs of servers and compressed gradients in this version; give "
-            "the costs by flags (--push, --pull, --allreduce)",
-            graph.schedule());
     costs.sizes.activation = cluster_tapes(*layers.cluster, size, costs.partition);
-    set_transfers(*layers.cluster, piece, costs.partition, placed, costs.times);
+    const auto traffic =
+        std::make_shared<const ClusterTraffic>(*layers.cluster, piece, costs.partition, placed);
+    traffic->set_times(costs.times);
     costs.placement = placement_of(layers.cluster->cluster, placed);
-    costs.traffic = cluster_traffic(*layers.cluster, piece, costs.partition, placed);
+    if (layers.cluster->links_are_shared) costs.traffic = traffic;
   }
   return costs;
 }
@@ -244,6 +243,8 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
   const int stages = workload.shape.stages;
   workload.sends = asked_sends(arguments);
   require_no_send_deadlock(spec, workload.shape, workload.sends);
+  workload.own_messages = own_messages(spec);
+  workload.one_send_engine = asked_one_send_engine(arguments);
   check_batch_size(arguments, workload.shape);
   require_one_source(arguments);
   if (arguments.has("profile") || arguments.has("cluster")) {

@@ -13,7 +13,7 @@
 #include "schedules/registry.h"
 #include "sim/stage_costs.h"
 #include "sim/stragglers.h"
-#include "tools/cluster_workload.h"
+#include "tools/cluster_links.h"
 #include "tools/command.h"
 #include "tools/measured.h"
 #include "traces/memory.h"
@@ -57,6 +57,8 @@ struct Workload {
   MemorySizes sizes;      ///< of one micro-batch; abstract costs only
   std::optional<LayerWorkload> layers;
   files::Sends sends = files::Sends::buffered;  ///< under which the schedule does not deadlock
+  bool one_send_engine = false;                 ///< a rank's sends stand in one queue
+  std::optional<files::ActionTable> own_messages;  ///< of a batch, where its file holds them
   std::optional<std::int64_t> memory_limit;
   std::vector<double> slow;  ///< one factor a rank
   sim::Straggler straggler;
