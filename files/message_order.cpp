@@ -122,6 +122,12 @@ ActionTable in_program_order(const ActionTable& table, int copies) {
   return MessagePlacer(table, copies).place();
 }
 
+ActionTable with_messages_in_order(const Schedule& schedule) {
+  ActionTable table;
+  for (const Program& program : schedule.programs()) table.rows.push_back(row_of(program.items()));
+  return in_program_order(table, schedule.shape().copies);
+}
+
 std::optional<Violation> send_deadlock(const Schedule& schedule, Sends sends) {
   if (sends == Sends::buffered) return std::nullopt;
   if (const std::string why = why_without_messages(schedule); !why.empty()) {
@@ -133,10 +139,7 @@ std::optional<Violation> send_deadlock(const Schedule& schedule, Sends sends) {
                                  "receive in turn; use --sends buffered",
                                  why, name(sends))};
   }
-  ActionTable table;
-  for (const Program& program : schedule.programs()) table.rows.push_back(row_of(program.items()));
-  std::optional<Violation> deadlock =
-      send_deadlock(in_program_order(table, schedule.shape().copies), sends);
+  std::optional<Violation> deadlock = send_deadlock(with_messages_in_order(schedule), sends);
   if (!deadlock) return reduction_deadlock(schedule);
   deadlock->column = -1;  // of a message that no cell of a file holds
   return deadlock;

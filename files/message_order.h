@@ -14,6 +14,9 @@ namespace unlatch::files {
 /// have stages that follow one another. UNSHARD, RESHARD and REDUCE_GRAD are left out.
 ActionTable in_program_order(const ActionTable& table, int copies);
 
+/// The F, B, I and W of a schedule with its messages in program order.
+ActionTable with_messages_in_order(const Schedule& schedule);
+
 /// Why blocking sends mean nothing to a schedule: queues, barriers and phases already say when its
 /// messages leave. "" when they do.
 std::string why_without_messages(const Schedule& schedule);

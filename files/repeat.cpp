@@ -42,4 +42,24 @@ Schedule repeated(const Schedule& one, int batches) {
   return all;
 }
 
+ActionTable repeated(const ActionTable& one, const Shape& whole) {
+  const int stages = whole.stages / whole.replicas;
+  const int micro_batches = whole.micro_batches / whole.replicas;
+  ActionTable all;
+  for (int replica = 0; replica < whole.replicas; ++replica) {
+    for (const ActionRow& row : one.rows) {
+      ActionRow& longer = all.rows.emplace_back();
+      for (int batch = 0; batch < whole.batches; ++batch) {
+        for (Action action : row) {
+          const int first = batch * whole.micro_batches + replica * micro_batches;
+          action.stage = action.stage + replica * stages;
+          if (takes_micro_batch(action.kind)) action.micro_batch = action.micro_batch + first;
+          longer.push_back(action);
+        }
+      }
+    }
+  }
+  return all;
+}
+
 }  // namespace unlatch::files

@@ -62,6 +62,7 @@ enum class EdgeKind : std::uint8_t {
   queue,       ///< a pop frees the place that a push needs
   all_reduce,  ///< from and to what joins the copies of a model
   beside,      ///< R starts together with this F; the only edge that waits for a start, not an end
+  rendezvous,  ///< a message that holds its rank up, or what a rank does before it comes to one
 };
 
 /// An edge into a task: where it comes from and why, in 32 bits.

@@ -52,6 +52,8 @@ std::string_view name(Engine engine) {
       return "send_forward";
     case Engine::link_backward:
       return "send_backward";
+    case Engine::send:
+      return "send";
     case Engine::push:
       return "push";
     case Engine::pull:

@@ -35,6 +35,7 @@ enum class Engine : std::uint8_t {
   recompute,      ///< second compute lane, for R beside F
   link_forward,   ///< activations towards the next stage's rank
   link_backward,  ///< gradients towards the previous stage's rank
+  send,           ///< both, to all ranks, in one queue
   push,           ///< gradients of a stage's copy towards its server
   pull,           ///< weights of a stage's server towards its copy
   all_reduce,     ///< between the copies of a stage; on the rank of the first copy
@@ -76,7 +77,7 @@ static_assert(sizeof(Task) == 20);
 
 /// "F", "B", "I", "W", "R", "U", "SEND_F", .. as the contract writes them.
 std::string_view letter(Op op);
-/// "compute", "recompute", "send_forward", "send_backward", "push", "pull", "all_reduce",
+/// "compute", "recompute", "send_forward", "send_backward", "send", "push", "pull", "all_reduce",
 /// "control".
 std::string_view name(Engine engine);
 /// "2F0"; an update is "2U5" with the number of the update.

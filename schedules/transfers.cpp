@@ -44,6 +44,12 @@ class TransferPass {
            old_.shape().is_last(k);
   }
 
+  /// The queue of a stage's messages in one direction.
+  Lane link(Stage k, Engine direction) const {
+    if (links_.one_queue_a_rank) return {old_.rank_of(k), Engine::send, {}};
+    return {old_.rank_of(k), direction, k};
+  }
+
   void add_lanes() {
     const Stage last = old_.shape().last_stage();
     std::vector<Lane> lanes(old_.lanes().begin(), old_.lanes().end());
@@ -53,13 +59,14 @@ class TransferPass {
         return boundary.value < static_cast<int>(links.size()) && links[boundary.value];
       };
       if (k < last && crosses(k + 1) && has(links_.activation, k)) {
-        lanes.push_back({old_.rank_of(k), Engine::link_forward, k});
+        lanes.push_back(link(k, Engine::link_forward));
       }
       if (k > Stage{0} && (crosses(k - 1) || broadcasts(k)) && has(links_.gradient, k - 1)) {
-        lanes.push_back({old_.rank_of(k), Engine::link_backward, k});
+        lanes.push_back(link(k, Engine::link_backward));
       }
     }
     std::sort(lanes.begin(), lanes.end());
+    lanes.erase(std::unique(lanes.begin(), lanes.end()), lanes.end());
     for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
       lane_of_[lanes[lane]] = static_cast<std::uint16_t>(lane);
     }
@@ -119,13 +126,12 @@ class TransferPass {
     const Task& from = old_.task(producer);
     const bool forward = (from.op == Op::forward || from.op == Op::push_forward) &&
                          !old_.shape().is_last(from.stage);
-    const Rank rank = old_.rank(from);
     Task task = from;
     task.op = forward ? Op::send_forward : Op::send_backward;
     task.version = 0;
     task.flags = 0;
     task.lane =
-        lane_of_.at({rank, forward ? Engine::link_forward : Engine::link_backward, from.stage});
+        lane_of_.at(link(from.stage, forward ? Engine::link_forward : Engine::link_backward));
     const int id = static_cast<int>(parts_.tasks.size());
     int& link_end = link_end_[task.lane];
     if (link_end >= 0) parts_.edges.emplace_back(TaskId{link_end}, EdgeKind::order);

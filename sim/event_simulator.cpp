@@ -20,6 +20,7 @@ struct Event {
   Ns at = 0;
   std::int64_t number = 0;  ///< in the order of planning
   std::int32_t task = -1;
+  std::int32_t part = 0;  ///< flow_begins: which of the task's transfers; flow_ends: which flow
   std::int32_t plan = 0;  ///< of a flow's end: a later plan makes this one void
   Kind kind = Kind::end;
 
@@ -65,10 +66,10 @@ class EventSimulation {
           finish(event.task);
           break;
         case Event::Kind::flow_begins:
-          begin_flow(event.task);
+          begin_flow(event.task, event.part);
           break;
         case Event::Kind::flow_ends:
-          if (flows_[flow_of_[event.task]].plan == event.plan) end_flow(event.task);
+          if (flows_[event.part].plan == event.plan) end_flow(event.part);
           break;
       }
     }
@@ -107,10 +108,14 @@ class EventSimulation {
     Span& span = timeline_[id];
     span.start = nanoseconds(now_);
     state_[id.value] = State::begun;
-    if (const Transfer* transfer = traffic_.transfer(task)) {
-      plan({.at = later_by(transfer->latency.count()),
-            .task = id.value,
-            .kind = Event::Kind::flow_begins});
+    if (const auto transfers = traffic_.transfers(task); !transfers.empty()) {
+      if (parts_left_.empty()) parts_left_.resize(graph_.size(), 0);
+      for (const Transfer& transfer : transfers) {
+        plan({.at = later_by(transfer.latency.count()),
+              .task = id.value,
+              .part = parts_left_[id.value]++,
+              .kind = Event::Kind::flow_begins});
+      }
     } else {
       const nanoseconds length = costs_.duration(task);
       if (beside >= 0) {
@@ -147,13 +152,11 @@ class EventSimulation {
 
   // ---- transfers ----
 
-  void begin_flow(std::int32_t task) {
-    const Transfer& transfer = *traffic_.transfer(graph_.task(TaskId{task}));
-    if (transfer.bytes <= 0) return finish(task);
-    if (flow_of_.empty()) flow_of_.resize(graph_.size(), -1);
+  void begin_flow(std::int32_t task, std::int32_t part) {
+    const Transfer& transfer = traffic_.transfers(graph_.task(TaskId{task}))[part];
+    if (transfer.bytes <= 0) return end_part(task);
     const FairShare::Flow flow = shares_.add(transfer.route);
     if (static_cast<std::size_t>(flow) >= flows_.size()) flows_.resize(flow + 1);
-    flow_of_[task] = flow;
     flows_[flow] = {.task = task,
                     .bytes_left = transfer.bytes,
                     .since = static_cast<double>(now_),
@@ -161,11 +164,15 @@ class EventSimulation {
     plan_again();
   }
 
-  void end_flow(std::int32_t task) {
-    shares_.remove(flow_of_[task]);
-    ++flows_[flow_of_[task]].plan;
+  void end_flow(FairShare::Flow flow) {
+    shares_.remove(flow);
+    ++flows_[flow].plan;
     plan_again();
-    finish(task);
+    end_part(flows_[flow].task);
+  }
+
+  void end_part(std::int32_t task) {
+    if (--parts_left_[task] == 0) finish(task);
   }
 
   /// Those whose rate has changed end at another time.
@@ -182,6 +189,7 @@ class EventSimulation {
               graph_.schedule(), flow.bytes_left);
       plan({.at = later_by(std::llround(ns)),
             .task = flow.task,
+            .part = changed,
             .plan = ++flow.plan,
             .kind = Event::Kind::flow_ends});
     }
@@ -209,7 +217,7 @@ class EventSimulation {
   std::vector<int> next_waiter_;          ///< by lane: who else waits for the same task
   std::vector<int> waiter_;               ///< by task: a lane that waits for it
   std::vector<State> state_;              ///< by task
-  std::vector<FairShare::Flow> flow_of_;  ///< by task, once there are flows
+  std::vector<std::int32_t> parts_left_;  ///< by task, once there are flows: transfers under way
   std::vector<Flow> flows_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::int64_t planned_ = 0;

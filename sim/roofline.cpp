@@ -33,11 +33,4 @@ nanoseconds roofline_time(const DeviceType& device, const std::string& format, c
   return to_ns(std::max(computing, moving)) + device.launch;
 }
 
-nanoseconds ring_all_reduce_time(int members, double bytes, double rate, nanoseconds latency) {
-  if (members < 2) return nanoseconds(0);
-  const int steps = 2 * (members - 1);
-  const double waiting = steps * static_cast<double>(latency.count()) / ns_a_second;
-  return to_ns(steps * bytes / members / rate) + to_ns(waiting);
-}
-
 }  // namespace unlatch::sim

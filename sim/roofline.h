@@ -17,8 +17,4 @@ struct Work {
 /// formats. Nothing to do takes no time. Throws Error naming the formats that there are.
 nanoseconds roofline_time(const DeviceType& device, const std::string& format, const Work& work);
 
-/// A ring of `members` that sum up `bytes` each: 2 (n-1) steps of a share of 1/n (Patarasuk and
-/// Yuan, 2009), over links of that rate and latency.
-nanoseconds ring_all_reduce_time(int members, double bytes, double rate, nanoseconds latency);
-
 }  // namespace unlatch::sim

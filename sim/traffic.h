@@ -1,6 +1,7 @@
 // Traffic: which tasks of a graph move data over links that others may want at the same time.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "schedules/graph.h"
@@ -22,8 +23,9 @@ class Traffic {
   virtual ~Traffic() = default;
   /// Bytes a second of each link.
   virtual const std::vector<double>& links() const = 0;
-  /// Null for a task that moves nothing over links: its cost says how long it takes.
-  virtual const Transfer* transfer(const Task& task) const = 0;
+  /// What a task moves, all of it at once; the task ends with the last. Nothing where it moves
+  /// nothing over links: its cost says how long it takes.
+  virtual std::span<const Transfer> transfers(const Task& task) const = 0;
 };
 
 }  // namespace unlatch::sim

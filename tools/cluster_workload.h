@@ -24,9 +24,10 @@ struct ClusterWorkload {
   exec::Precision precision = exec::Precision::fp32;
   models::OptimizerSpec optimizer;
   bool links_are_shared = false;  ///< --contention fair
+  bool tree_reduces = false;      ///< --all-reduce tree, else ring
 };
 
-/// --cluster, --model, --precision, --optimizer, --contention.
+/// --cluster, --model, --precision, --optimizer, --contention, --all-reduce.
 ClusterWorkload read_cluster_workload(const Arguments& arguments);
 
 /// Of one piece of `size` samples: every layer by the roofline of that type of device. In a model
@@ -39,35 +40,17 @@ PieceCosts cluster_costs(const ClusterWorkload& workload, const sim::DeviceType&
 struct StagePieces {
   std::vector<PieceCosts> kinds;  ///< one a type of device
   std::vector<int> kind_of = {};  ///< of each stage of all copies; empty: all are of the first kind
+
+  const PieceCosts& of(Stage k) const {
+    const auto at = static_cast<std::size_t>(k.value);
+    return kinds[static_cast<std::size_t>(kind_of.empty() ? 0 : kind_of[at])];
+  }
 };
 /// Throws Error when the graph has more ranks than the cluster has places.
 StagePieces cluster_pieces(const ClusterWorkload& workload, int size, const TaskGraph& graph);
 
-/// Where the ranks of a graph sit.
-struct Placement {
-  std::vector<int> devices, nodes;           ///< by rank
-  std::vector<std::string> types;            ///< of device, by rank
-  std::vector<std::int64_t> memory;          ///< of the device, by rank
-  std::vector<std::pair<int, int>> borders;  ///< neighbouring stages whose ranks are on two nodes
-};
-/// Throws Error when the graph has more ranks than the cluster has places.
-Placement placement_of(const sim::Cluster& cluster, const TaskGraph& graph);
-
-/// What goes between ranks takes the links between their devices: sets the transfers and the
-/// all-reduces of `times`, whose stages sit where those of the graph do: those of all copies of the
-/// model, or of the first. Throws Error when the graph has more ranks than the cluster has places.
-void set_transfers(const ClusterWorkload& workload, const PieceCosts& piece,
-                   std::span<const models::StageRange> ranges, const TaskGraph& graph,
-                   sim::StageTimes& times);
-
 /// Tapes of a piece of `size` samples on each stage.
 std::vector<std::int64_t> cluster_tapes(const ClusterWorkload& workload, int size,
                                         std::span<const models::StageRange> ranges);
-
-/// The same transfers as flows that share links; null where nobody asked for that.
-std::shared_ptr<const sim::Traffic> cluster_traffic(const ClusterWorkload& workload,
-                                                    const PieceCosts& piece,
-                                                    std::span<const models::StageRange> ranges,
-                                                    const TaskGraph& graph);
 
 }  // namespace unlatch::tools

@@ -6,6 +6,7 @@
 
 #include "exec/cpu_backend.h"
 #include "schedules/error.h"
+#include "tools/cluster_links.h"
 #include "tools/workload.h"
 
 namespace unlatch::tools {
@@ -83,14 +84,12 @@ TaskCosts LayerWorkload::costs(const TaskGraph& graph, double busy, const TaskGr
   const PieceCosts& piece = there.kinds.front();  // bytes are the same on all devices
   result.sizes = memory_sizes_of(piece, result.partition);
   if (cluster) {
-    require(copies == 1 || graph.learning().agreement.is_dense_all_reduce(),
-            "{}: --cluster has no costs of servers and compressed gradients in this version; give "
-            "the costs by flags (--push, --pull, --allreduce)",
-            graph.schedule());
     result.sizes.activation = cluster_tapes(*cluster, size, result.partition);
-    set_transfers(*cluster, piece, result.partition, placed, result.times);
+    const auto traffic =
+        std::make_shared<const ClusterTraffic>(*cluster, there, result.partition, placed);
+    traffic->set_times(result.times);
     result.placement = placement_of(cluster->cluster, placed);
-    result.traffic = cluster_traffic(*cluster, piece, result.partition, placed);
+    if (cluster->links_are_shared) result.traffic = traffic;
   }
   return result;
 }

@@ -9,13 +9,17 @@ namespace {
 
 constexpr std::string_view prefix = "file:";
 
+/// Null where the schedule leaves its messages to others.
+std::shared_ptr<const files::ScheduleFile> file_with_messages(const ScheduleSpec& spec) {
+  const std::string& text = spec.text();
+  if (!text.starts_with(prefix)) return nullptr;
+  auto file = read_schedule_file(text.substr(prefix.size()));
+  return files::has_messages(file->table()) ? file : nullptr;
+}
+
 std::optional<Violation> send_deadlock_of(const ScheduleSpec& spec, const Shape& shape,
                                           files::Sends sends) {
-  const std::string& text = spec.text();
-  if (text.starts_with(prefix)) {
-    const auto file = read_schedule_file(text.substr(prefix.size()));
-    if (files::has_messages(file->table())) return file->message_deadlock(sends);
-  }
+  if (const auto file = file_with_messages(spec)) return file->message_deadlock(sends);
   return files::send_deadlock(spec.make(shape), sends);
 }
 
@@ -26,6 +30,15 @@ files::Sends asked_sends(const Arguments& arguments) {
   return word == "buffered"     ? files::Sends::buffered
          : word == "rendezvous" ? files::Sends::rendezvous
                                 : files::Sends::grouped;
+}
+
+std::optional<files::ActionTable> own_messages(const ScheduleSpec& spec) {
+  const auto file = file_with_messages(spec);
+  return file ? std::optional(file->table()) : std::nullopt;
+}
+
+bool asked_one_send_engine(const Arguments& arguments) {
+  return arguments.choice("send-engines", {"peer", "one"}) == "one";
 }
 
 void require_no_send_deadlock(const ScheduleSpec& spec, Shape shape, files::Sends sends) {

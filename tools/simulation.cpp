@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "files/blocking_sends.h"
+#include "files/message_order.h"
+#include "files/repeat.h"
 #include "schedules/error.h"
 #include "sim/monte_carlo.h"
 #include "sim/simulator.h"
@@ -18,6 +21,28 @@ namespace {
 sim::StragglerCosts costs_of_run(const sim::StageCosts& costs, const TaskGraph& graph,
                                  const Workload& workload, int run) {
   return {costs, graph, workload.slow, workload.straggler, workload.seed, run};
+}
+
+/// Where ranks wait for their messages, those count that take no time, too.
+Links links_of(const Schedule& schedule, const sim::StageCosts& costs, const Workload& workload) {
+  Links links = costs.links();
+  links.one_queue_a_rank = workload.one_send_engine;
+  if (workload.sends == files::Sends::buffered) return links;
+  const Shape& shape = schedule.shape();
+  for (const Stage k : up_to<Stage>(shape.stages - 1)) {
+    links.activation[static_cast<std::size_t>(k.value)] = !shape.is_last(k);
+    links.gradient[static_cast<std::size_t>(k.value)] = !shape.is_last(k);
+  }
+  return links;
+}
+
+/// The graph as it is where sends are buffered.
+TaskGraph with_blocking(TaskGraph graph, const Schedule& schedule, const Workload& workload) {
+  if (workload.sends == files::Sends::buffered) return graph;
+  const files::ActionTable table = workload.own_messages
+                                       ? files::repeated(*workload.own_messages, schedule.shape())
+                                       : files::with_messages_in_order(schedule);
+  return files::with_blocking_sends(graph, table, workload.sends);
 }
 
 /// The makespans of all random runs, the first of which is known.
@@ -129,17 +154,21 @@ nanoseconds time_of_bp(const Workload& workload, const sim::BatchWork& own,
 void order_in_time(Schedule& schedule, const sim::StageCosts& costs, const Workload& workload,
                    int run) {
   if (!sim::awaits_order(schedule)) return;
-  const TaskGraph unordered = sim::unordered_graph(schedule, costs.links());
+  const TaskGraph unordered = with_blocking(
+      sim::unordered_graph(schedule, links_of(schedule, costs, workload)), schedule, workload);
   schedule.learning().agreement.order =
       sim::order_of_arrival(unordered, costs_of_run(costs, unordered, workload, run));
 }
 
 TaskGraph graph_of_run(const Schedule& schedule, const TaskGraph& in_turn,
                        const sim::StageCosts& costs, const Workload& workload, int run) {
-  if (!sim::awaits_order(schedule)) return with_transfers(in_turn, costs.links());
+  const Links links = links_of(schedule, costs, workload);
+  if (!sim::awaits_order(schedule)) {
+    return with_blocking(with_transfers(in_turn, links), schedule, workload);
+  }
   Schedule ordered = schedule;
   order_in_time(ordered, costs, workload, run);
-  return with_transfers(ordered.build(), costs.links());
+  return with_blocking(with_transfers(ordered.build(), links), schedule, workload);
 }
 
 std::string Excess::text() const {
@@ -186,7 +215,8 @@ Simulation simulate(const ScheduleSpec& spec, const Workload& workload) {
                     .partition = task_costs.partition,
                     .placement = task_costs.placement,
                     .excess = {},
-                    .sends = workload.sends};
+                    .sends = workload.sends,
+                    .one_send_engine = workload.one_send_engine};
   result.timeline = sim::run(result.graph, costs_of_run(costs, result.graph, workload, 0));
   if (workload.straggler.random()) {
     result.distribution = run_all(schedule, tasks, result, costs, workload);

@@ -41,7 +41,8 @@ struct Simulation {
   std::vector<models::StageRange> partition;      ///< costs of layers only
   std::optional<Placement> placement;             ///< on a cluster
   std::optional<Excess> excess;                   ///< of the rank that needs most
-  files::Sends sends = files::Sends::buffered;    ///< checked for deadlocks; times are buffered
+  files::Sends sends = files::Sends::buffered;    ///< that the times are of
+  bool one_send_engine = false;                   ///< likewise
 
   std::int64_t worst_peak_bytes() const;
 };

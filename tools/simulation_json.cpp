@@ -111,6 +111,7 @@ Json simulation_json(const Simulation& simulation, int most_path) {
                             {"p99_ms", to_ms(runs->p99)}};
   }
   if (simulation.sends != files::Sends::buffered) json["sends"] = files::name(simulation.sends);
+  if (simulation.one_send_engine) json["send_engines"] = "one";
   if (!simulation.partition.empty()) json["partition"] = partition_json(simulation.partition);
   if (const auto& placement = simulation.placement) {
     json["placement"] = {{"devices", placement->devices},

@@ -113,9 +113,10 @@ Table stages_table(const TaskGraph& graph, const Metrics& metrics) {
 std::string simulation_text(const Simulation& s, int most_path) {
   std::string text = head(s);
   if (s.sends != files::Sends::buffered) {
-    text += fmt::format("sends           {}: no deadlock; the times are those of buffered sends\n",
-                        files::name(s.sends));
+    text +=
+        fmt::format("sends           {}: both ranks wait for a message\n", files::name(s.sends));
   }
+  if (s.one_send_engine) text += "send engines    one for all sends of a rank\n";
   if (s.placement) text += placement_text(*s.placement);
   if (s.distribution) text += distribution_text(*s.distribution);
   text += fmt::format(

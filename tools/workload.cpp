@@ -92,8 +92,9 @@ void require_one_source(const Arguments& arguments, bool of_stages) {
   require(arguments.has("batch-size"), "{} needs --batch-size B, the samples of a batch", source);
   for (const FlagGroup& group : {cost_flags(), simulated_memory_flags()}) {
     for (const Flag& flag : group.flags) {
-      const bool fits =
-          flag.name == "overlap" || flag.name == "sends" || flag.name == "memory-limit";
+      const bool fits = flag.name == "overlap" || flag.name == "sends" ||
+                        flag.name == "send-engines" || flag.name == "memory-limit" ||
+                        (flag.name == "all-reduce" && cluster);
       require(fits || !arguments.has(flag.name),
               "{} contradicts {}, which brings costs and sizes of its own",
               arguments.place(flag.name), source);
@@ -204,6 +205,8 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
   const int stages = workload.shape.stages;
   workload.sends = asked_sends(arguments);
   require_no_send_deadlock(spec, workload.shape, workload.sends);
+  workload.own_messages = own_messages(spec);
+  workload.one_send_engine = asked_one_send_engine(arguments);
   check_batch_size(arguments, workload.shape);
   require_one_source(arguments, measured.has_value());
   if (!measured && (arguments.has("profile") || arguments.has("cluster"))) {

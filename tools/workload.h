@@ -13,6 +13,7 @@
 #include "schedules/registry.h"
 #include "sim/stage_costs.h"
 #include "sim/stragglers.h"
+#include "tools/cluster_places.h"
 #include "tools/cluster_workload.h"
 #include "tools/command.h"
 #include "tools/measured.h"
@@ -64,6 +65,8 @@ struct Workload {
   std::optional<LayerWorkload> layers;
   bool halves_backward = false;  ///< measured were stages, but not I and W of them
   files::Sends sends = files::Sends::buffered;  ///< under which the schedule does not deadlock
+  bool one_send_engine = false;                 ///< a rank's sends stand in one queue
+  std::optional<files::ActionTable> own_messages;  ///< of a batch, where its file holds them
   std::optional<std::int64_t> memory_limit;  ///< of every rank; else a cluster's devices have theirs
   std::vector<double> slow;  ///< one factor a rank
   sim::Straggler straggler;

@@ -25,12 +25,14 @@ FlagGroup cost_flags() {
            {"transfer", "T[,T...]", "Messages of both directions (0)"},
            {"activation-transfer", "T[,T...]", "Messages towards the loss (0)"},
            {"gradient-transfer", "T[,T...]", "Messages towards the input (0)"},
-           {"all-reduce", "T[,T...]", "AR of a stage's gradients or weights over its copies (0)"},
+           {"all-reduce", "T[,T...]", "AR of a stage over its copies (0); or ring, tree (--cluster)"},
            {"push", "T[,T...]", "A copy's gradients of a stage to its server (0)"},
            {"pull", "T[,T...]", "A stage's weights from its server to a copy (0)"},
            {"overlap", "W[,W...]", "How much of R hides beside F, from 0 to 1 (1)"},
            {"sends", "HOW",
-            "buffered, or rendezvous or grouped: refused where such sends deadlock (buffered)"}}};
+            "buffered, or rendezvous or grouped: both ranks wait for a message (buffered)"},
+           {"send-engines", "HOW",
+            "peer: a queue for each boundary and direction; one: for all sends of a rank (peer)"}}};
 }
 
 FlagGroup memory_flags() {

@@ -9,7 +9,7 @@ namespace unlatch {
 namespace {
 
 /// Importance on ties; the smallest wins.
-enum class Cause : std::uint8_t { gradient, activation, update, queue, none };
+enum class Cause : std::uint8_t { gradient, activation, update, queue, message, none };
 
 Cause cause_of(EdgeKind kind) {
   switch (kind) {
@@ -24,6 +24,8 @@ Cause cause_of(EdgeKind kind) {
       return Cause::update;
     case EdgeKind::queue:
       return Cause::queue;
+    case EdgeKind::rendezvous:
+      return Cause::message;
     case EdgeKind::order:
     case EdgeKind::local:
     case EdgeKind::beside:
@@ -110,6 +112,8 @@ class IdleReader {
         return causes.update_lock;
       case Cause::queue:
         return causes.queue;
+      case Cause::message:
+        return causes.transfer;
       case Cause::none:
         break;
     }

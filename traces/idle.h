@@ -12,7 +12,7 @@ struct IdleCauses {
   nanoseconds forward_lock{0};   ///< an activation not computed yet
   nanoseconds backward_lock{0};  ///< a gradient not computed yet
   nanoseconds update_lock{0};    ///< an update, a barrier, or the end of a forward phase
-  nanoseconds transfer{0};       ///< a message on its link or queued for it
+  nanoseconds transfer{0};       ///< a message on its link or queued for it, also behind a receiver
   nanoseconds queue{0};          ///< no free place in a queue
   nanoseconds start{0};          ///< before the rank's first task
   nanoseconds end{0};            ///< after its last

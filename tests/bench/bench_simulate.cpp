@@ -10,6 +10,7 @@
 #include "sim/event_simulator.h"
 #include "sim/simulator.h"
 #include "sim/stage_costs.h"
+#include "tests/bench/nodes_of_eight.h"
 
 namespace unlatch::sim {
 namespace {
@@ -49,41 +50,11 @@ void simulate(benchmark::State& state) {
       static_cast<double>(graph.memory_bytes() + timeline_bytes) / graph.size();
 }
 
-/// Ranks of nodes of eight, each with one link out and one in for all of them, and one of its own.
-class NodesOfEight : public Traffic {
- public:
-  explicit NodesOfEight(int ranks) : links_(2 * static_cast<std::size_t>(ranks), 1e9) {
-    const int nodes = (ranks + 7) / 8;
-    links_.insert(links_.end(), 2 * static_cast<std::size_t>(nodes), 2e9);
-    const auto link = [&](int to, bool in) { return 2 * to + (in ? 1 : 0); };
-    for (int from = 0; from < ranks; ++from) {
-      for (const int to : {from + 1, from - 1}) {
-        Transfer transfer{{link(from, false), link((to + ranks) % ranks, true)}, {}, 5e5};
-        if (from / 8 != to / 8) {
-          transfer.route.push_back(2 * ranks + 2 * (from / 8));
-          transfer.route.push_back(2 * ranks + 2 * (((to + ranks) % ranks) / 8) + 1);
-        }
-        transfers_.push_back(std::move(transfer));
-      }
-    }
-  }
-  const std::vector<double>& links() const override { return links_; }
-  const Transfer* transfer(const Task& task) const override {
-    if (!is_send(task.op)) return nullptr;
-    const bool back = task.op == Op::send_backward;
-    return &transfers_[2 * static_cast<std::size_t>(task.stage.value) + (back ? 1 : 0)];
-  }
-
- private:
-  std::vector<double> links_;
-  std::vector<Transfer> transfers_;
-};
-
 void simulate_shared_links(benchmark::State& state) {
   const int ranks = static_cast<int>(state.range(0));
   const StageCosts costs(stage_times({.transfer = "1"}, ranks));
   const TaskGraph graph = with_transfers(one_f_one_b(state), costs.links());
-  const NodesOfEight traffic(ranks);
+  const NodesOfEight traffic(ranks, 5e5);
   for (auto _ : state) {
     const Timeline timeline = run(graph, costs, traffic);
     benchmark::DoNotOptimize(timeline.spans.data());

@@ -139,7 +139,12 @@ TEST(O03, AReceiveBeforeTheSendRunsUnderRendezvousToo) {
   const Folder folder;
   folder.write("file.csv", ring_of_two("2RECV_F0,0SEND_F1"));
   EXPECT_EQ(check(folder, "--sends rendezvous")["valid"], true);
-  EXPECT_EQ(folder.run("simulate --schedule file:file.csv --sends rendezvous").code, 0);
+  folder.json("simulate --schedule file:file.csv --sends rendezvous --tasks tasks.csv");
+  const std::string tasks = folder.read("tasks.csv");
+  for (const char* line : {"0F1,F,0,0,1,0,compute,1,2,", "1F0,F,1,0,0,1,compute,1,2,",
+                           "2F0,F,2,0,0,0,compute,2,3,", "1F1,F,1,0,1,1,compute,2,3,"}) {
+    EXPECT_THAT(tasks, HasSubstr(line)) << "ends at 3";
+  }
 }
 
 // ---- O07: two shared gradients, reduced in a different order on each rank -----------------------

@@ -8,6 +8,7 @@
 #include <map>
 #include <random>
 
+#include "sim/all_reduce.h"
 #include "sim/stragglers.h"
 #include "tests/sim/support.h"
 #include "tests/support/small_graphs.h"
@@ -26,9 +27,10 @@ class HandTraffic : public Traffic {
     return *this;
   }
   const std::vector<double>& links() const override { return links_; }
-  const Transfer* transfer(const Task& task) const override {
+  std::span<const Transfer> transfers(const Task& task) const override {
     const auto found = transfers_.find(task.stage.value);
-    return is_send(task.op) && found != transfers_.end() ? &found->second : nullptr;
+    if (!is_send(task.op) || found == transfers_.end()) return {};
+    return {&found->second, 1};
   }
 
  private:
@@ -60,7 +62,9 @@ TEST(EventSimulator, EqualsTheOnePassSimulatorWithoutTransfers) {
     if (plain.shape().stages_a_copy() > 1) settings.transfer = fmt::format("{}", random() % 3);
     const StageCosts costs(
         stage_times(settings, plain.shape().stages_a_copy()).for_copies(plain.shape().copies));
-    const TaskGraph graph = with_transfers(plain, costs.links());
+    Links links = costs.links();
+    links.one_queue_a_rank = random() % 2 == 0;
+    const TaskGraph graph = with_transfers(plain, links);
     const StragglerCosts slowed(costs, graph, std::vector<double>(graph.ranks(), 1.25),
                                 Straggler::parse("random"), 7, 0);
     for (const CostModel* model :
@@ -136,6 +140,53 @@ TEST(EventSimulator, WaitsForTheLatencyBeforeAnyByte) {
   line.send(0, {0}, 1000, 50).send(1, {0}, 0, 30).send(2, {}, 1e6, 20);
   EXPECT_THAT(sends({0, 0, 0}, line),
               testing::ElementsAre(span_ns(0, 1050), span_ns(0, 30), span_ns(0, 20)));
+}
+
+/// An AR of each stage, which has no messages: its members' flows go their own routes.
+class Summing : public Traffic {
+ public:
+  Summing(std::vector<double> links, std::vector<Transfer> flows)
+      : links_(std::move(links)), flows_(std::move(flows)) {}
+  const std::vector<double>& links() const override { return links_; }
+  std::span<const Transfer> transfers(const Task& task) const override {
+    if (task.op != Op::all_reduce) return {};
+    return flows_;
+  }
+
+ private:
+  std::vector<double> links_;
+  std::vector<Transfer> flows_;
+};
+
+Timeline all_reduces(int stages, const Traffic& traffic) {
+  HandGraph hand({.stages = stages});
+  for (int k = 0; k < stages; ++k) hand.add(Op::all_reduce, k, 0, {}, Engine::all_reduce);
+  return run(hand.build(), StageCosts(stage_times({}, stages)), traffic);
+}
+
+// A star of 8 with 5 ns a link: alone on it, collectives take what their formulas say.
+TEST(EventSimulator, TakesTheTimeOfACollectiveThatIsAlone) {
+  const std::vector<double> star(16, byte_a_ns);
+  const auto over_star = [](int from, int to) {
+    return Route{.links = {2 * from, 2 * to + 1}, .latency = nanoseconds(10), .rate = byte_a_ns};
+  };
+  for (const Collective& collective :
+       {ring_all_reduce(8), tree_all_reduce(8), ring_all_gather(8)}) {
+    const std::vector<Transfer> flows = transfers_of(collective, 800, over_star);
+    const Timeline timeline = all_reduces(1, Summing(star, flows));
+    EXPECT_NEAR(makespan(timeline).count(), time_alone(flows, star).count(), 2);
+  }
+}
+
+// Two sums over the same two links, of 500 bytes on one and 200 on the other each: the first link
+// is what both wait for.
+TEST(EventSimulator, EndsACollectiveWithItsLastFlow) {
+  const Summing both({byte_a_ns, byte_a_ns},
+                     {{{0}, nanoseconds(10), 500}, {{1}, nanoseconds(10), 200}});
+  EXPECT_EQ(all_reduces(1, both).spans[0], span_ns(0, 510));
+  const Timeline two = all_reduces(2, both);
+  EXPECT_EQ(two.spans[0], span_ns(0, 1010));
+  EXPECT_EQ(two.spans[1], span_ns(0, 1010));
 }
 
 TEST(EventSimulator, RefusesATransferWithoutEnd) {

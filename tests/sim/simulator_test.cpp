@@ -145,5 +145,56 @@ TEST(Simulator, ChangesNoOtherTimeForATaskOfNoLength) {  // case O53
   EXPECT_EQ(timeline_of(false), timeline_of(true));
 }
 
+// F0 F1 B0 B1 on rank 1 of three: its gradient of micro-batch 0 is done at 22, its second
+// activation, which left at 16, is on its way until 23.
+TEST(Simulator, SendsFromOneQueueOrOneABoundaryAndDirection) {
+  const Shape shape{.stages = 3, .micro_batches = 2};
+  const StageCosts costs =
+      costs_of({.activation_transfer = "7", .gradient_transfer = "1"}, shape.stages);
+  const auto span_of = [&](bool one_queue, std::string_view name) {
+    Links links = costs.links();
+    links.one_queue_a_rank = one_queue;
+    const TaskGraph graph = graph_of("1f1b", shape, links);
+    const Timeline timeline = run(graph, costs);
+    for (const TaskId id : graph.ids()) {
+      if (label(graph.task(id)) == name) return timeline[id];
+    }
+    return Span{};
+  };
+  for (const bool one : {false, true}) {
+    EXPECT_EQ(span_of(one, "1SEND_F1"), (Span{ms(16), ms(23)}));
+    EXPECT_EQ(span_of(one, "1SEND_B0"), (one ? Span{ms(23), ms(24)} : Span{ms(22), ms(23)}));
+    EXPECT_EQ(span_of(one, "0B0"), (one ? Span{ms(24), ms(26)} : Span{ms(23), ms(25)}));
+    EXPECT_EQ(span_of(one, "0B1"), (Span{ms(30), ms(32)}));
+  }
+}
+
+// Transfers of 5 ms each from one queue on two ranks: what left later arrives later, whatever its
+// direction.
+TEST(Simulator, KeepsTheProgramsOrderInOneQueue) {
+  const Shape shape{.stages = 4, .micro_batches = 6};
+  const StageCosts costs = costs_of({.transfer = "5"}, shape.stages);
+  Links links = costs.links();
+  links.one_queue_a_rank = true;
+  for (const char* spec : {"1f1b", "gpipe", "zb-h1"}) {
+    const TaskGraph graph = graph_of(spec, shape, links);
+    const Timeline timeline = run(graph, costs);
+    std::vector<nanoseconds> producer(4), end(4);
+    for (const TaskId id : graph.ids()) {
+      const Task& task = graph.task(id);
+      if (!is_send(task.op)) continue;
+      EXPECT_EQ(graph.lane(task).engine, Engine::send);
+      const auto r = static_cast<std::size_t>(graph.rank(task).value);
+      for (const Edge edge : graph.edges_into(id)) {
+        if (edge.kind() != EdgeKind::local) continue;
+        EXPECT_GE(timeline[edge.from()].end, producer[r]);
+        producer[r] = timeline[edge.from()].end;
+      }
+      EXPECT_EQ(timeline[id].start, std::max(end[r], producer[r])) << spec;
+      end[r] = timeline[id].end;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace unlatch::sim
