@@ -1,6 +1,7 @@
 // unlatch simulate: one schedule under a cost model, with all metrics.
 #include "schedules/error.h"
 #include "tools/command.h"
+#include "tools/run_files.h"
 #include "tools/simulation.h"
 #include "tools/simulation_json.h"
 #include "tools/simulation_text.h"
@@ -14,6 +15,8 @@ int run(const Arguments& arguments) {
   const int most_path = asked_path_length(arguments);
   arguments.require_outputs({"trace", "tasks"});
   const Workload workload = read_workload(arguments, spec, spec.method().synchronous);
+  require_random_runs(workload);
+  asked_trace(arguments, spec.effective(workload.shape).ranks());  // before the work, not after
   const Simulation simulation = simulate(spec, workload);
   note_missing_cores(workload, spec);
   if (simulation.excess) {

@@ -12,9 +12,9 @@
 #include "files/message_checks.h"
 #include "schedules/registry.h"
 #include "sim/stage_costs.h"
-#include "sim/stragglers.h"
 #include "tools/cluster_workload.h"
 #include "tools/command.h"
+#include "tools/disturbance_options.h"
 #include "tools/measured.h"
 #include "traces/memory.h"
 
@@ -24,7 +24,6 @@ namespace unlatch::tools {
 FlagGroup shape_flags();
 FlagGroup cost_flags();
 FlagGroup memory_flags();
-FlagGroup straggler_flags();
 FlagGroup layer_flags();
 
 /// What --profile or --cluster adds: costs of layers, so that those of tasks depend on the
@@ -58,9 +57,7 @@ struct Workload {
   std::optional<LayerWorkload> layers;
   files::Sends sends = files::Sends::buffered;  ///< under which the schedule does not deadlock
   std::optional<std::int64_t> memory_limit;
-  std::vector<double> slow;  ///< one factor a rank
-  sim::Straggler straggler;
-  std::uint64_t seed = 0;
+  sim::Disturbance disturbance;
   int runs = 1;
 
   /// Costs of a schedule's tasks: M times as much where it runs a batch in one piece, or
@@ -91,6 +88,9 @@ MemorySizes read_memory_sizes(const Arguments& arguments, int stages);
 
 /// Reads and checks all of them, for one of the command's schedules.
 Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous);
+
+/// Throws Error when several runs are asked for that would all be the same.
+void require_random_runs(const Workload& workload);
 
 /// Says so when there are more ranks than were measured working at once: the predictions then assume
 /// a core for each of them.
