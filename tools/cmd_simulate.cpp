@@ -2,6 +2,7 @@
 #include "schedules/error.h"
 #include "tools/command.h"
 #include "tools/run_files.h"
+#include "tools/sensitivity_report.h"
 #include "tools/simulation.h"
 #include "tools/simulation_json.h"
 #include "tools/simulation_text.h"
@@ -25,11 +26,16 @@ int run(const Arguments& arguments) {
         "more stages or smaller micro-batches",
         simulation.spec.text(), simulation.excess->text());
   }
+  std::optional<std::vector<sim::Sensitivity>> sensitivity;
+  if (arguments.has("sensitivity")) sensitivity = sensitivities_of(spec, workload, simulation);
   write_files(arguments, simulation);
   if (arguments.has("json")) {
-    print_json(simulation_json(simulation, most_path));
+    Json json = simulation_json(simulation, most_path);
+    if (sensitivity) json["sensitivity"] = sensitivity_json(simulation, *sensitivity);
+    print_json(json);
   } else {
     print(simulation_text(simulation, most_path));
+    if (sensitivity) print(fmt::format("\n{}", sensitivity_text(simulation, *sensitivity)));
   }
   return 0;
 }
@@ -37,6 +43,8 @@ int run(const Arguments& arguments) {
 std::vector<Flag> own_flags() {
   std::vector<Flag> flags = file_flags();
   flags.push_back({"critical-path", "all|N", "Most tasks of the critical path in JSON (1000)"});
+  flags.push_back({"sensitivity", "", "What 10 % faster stages and links would each gain",
+                   Flag::Kind::presence});
   return flags;
 }
 

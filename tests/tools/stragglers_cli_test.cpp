@@ -192,5 +192,28 @@ TEST(Stragglers, RefuseRunsThatWouldBeTheSame) {
   EXPECT_THAT(outcome.err, HasSubstr("--runs 5 without --straggler"));
 }
 
+// BP on two stages: F 1 and B 2 each, messages of 0.5: all of it one after the other, 7.
+TEST(Sensitivity, OfBackPropagationIsATenthOfEachPart) {
+  const Folder folder;
+  const json run = folder.json(bp + "--transfer 0.5 --sensitivity");
+  const json& parts = run["sensitivity"]["parts"];
+  EXPECT_EQ(run["sensitivity"]["faster"], 0.1);
+  ASSERT_EQ(parts.size(), 6U);
+  double shares = 0;
+  for (const json& part : parts) {
+    const auto kind = part["kind"].get<std::string>();
+    const double ms = kind == "B" ? 2 : kind == "F" ? 1 : 0.5;
+    EXPECT_EQ(part["on_critical_path_ms"], ms);
+    EXPECT_NEAR(part["gain_ms"].get<double>(), ms / 10, 1e-9);
+    EXPECT_EQ(part["predicted_gain_ms"], part["gain_ms"]);
+    EXPECT_EQ(part["path_moves_to"], nullptr);
+    shares += part["share_of_makespan"].get<double>();
+  }
+  EXPECT_NEAR(shares, 1, 1e-12);
+  EXPECT_FALSE(folder.json(bp).contains("sensitivity"));
+  EXPECT_THAT(folder.run(bp + "--transfer 0.5 --sensitivity").out,
+              AllOf(HasSubstr("link 0 to 1"), HasSubstr("0SEND_F")));
+}
+
 }  // namespace
 }  // namespace unlatch::test
