@@ -31,7 +31,7 @@ UsualPauses usual_pauses(const DisturbedRuns& runs) {
   const std::vector<double> equal(static_cast<std::size_t>(tasks.ranks()), 1.0);
   const sim::BatchWork work = sim::batch_work(tasks, runs.costs().times(), equal);
   const nanoseconds of_rank = std::max(nanoseconds{1}, work.compute / tasks.ranks());
-  return {.every = 10 * of_rank, .time = of_rank};
+  return {.every = 10 * of_rank, .time = std::max(nanoseconds{1}, of_rank / 5)};
 }
 
 std::vector<StragglerCase> usual_cases(const DisturbedRuns& runs, UsualPauses pauses) {

@@ -13,7 +13,8 @@ struct StragglerCase {
   sim::Disturbance disturbance;
 };
 
-/// Pauses of the usual cases: as long as the mean work of a rank in a batch, after ten times that.
+/// Pauses of the usual cases: a fifth of the mean work of a rank in a batch, after the work of ten
+/// batches.
 struct UsualPauses {
   nanoseconds every{0};
   nanoseconds time{0};

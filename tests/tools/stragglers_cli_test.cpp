@@ -181,7 +181,7 @@ TEST(Stragglers, PrintATable) {
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("undisturbed ms"), HasSubstr("middle x1.5"),
                                  HasSubstr("p95"), HasSubstr("of 9 random runs"),
-                                 HasSubstr("stands still for 3 ms after running "
+                                 HasSubstr("stands still for 0.6 ms after running "
                                            "for 30 ms on average")));
 }
 
