@@ -10,6 +10,7 @@
 namespace unlatch::sim {
 
 class Traffic;
+struct Pauses;
 
 /// Durations that depend on the kind of task and its stage only.
 class CostTable {
@@ -43,6 +44,8 @@ class CostModel {
   virtual const CostTable* table() const { return nullptr; }
   /// Transfers whose time depends on what else is on the links; null where costs say it all.
   virtual const Traffic* traffic() const { return nullptr; }
+  /// When lanes of the graph that these costs are for stand still; null where none does.
+  virtual const Pauses* pauses() const { return nullptr; }
 };
 
 }  // namespace unlatch::sim

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <queue>
 #include <utility>
 
 #include "schedules/error.h"
 #include "sim/fair_share.h"
+#include "sim/pauses.h"
 #include "sim/simulator.h"
 
 namespace unlatch::sim {
@@ -53,6 +55,7 @@ class EventSimulation {
         waiter_(graph.size(), -1),
         state_(graph.size(), State::waiting) {
     timeline_.spans.resize(graph.size());
+    if (const Pauses* pauses = costs.pauses()) clocks_.emplace(*pauses);
   }
 
   Timeline run() {
@@ -116,20 +119,30 @@ class EventSimulation {
               .part = parts_left_[id.value]++,
               .kind = Event::Kind::flow_begins});
       }
+    } else if (beside >= 0) {
+      const Span forward = span_of(TaskId{beside}, timeline_[TaskId{beside}].start);
+      span = span_beside(task, forward);
+      plan({.at = span.end.count(), .task = id.value});
     } else {
-      const nanoseconds length = costs_.duration(task);
-      if (beside >= 0) {
-        Span forward = timeline_[TaskId{beside}];  // which may not have ended
-        forward.end = forward.start + costs_.duration(graph_.task(TaskId{beside}));
-        const Span taken =
-            recompute_beside(span.start, length, forward, costs_.overlap(task.stage));
-        span.start = taken.start;
-        plan({.at = taken.end.count(), .task = id.value});
-      } else {
-        plan({.at = later_by(length.count()), .task = id.value});
-      }
+      plan({.at = span_of(id, span.start).end.count(), .task = id.value});
     }
     wake_those_who_wait_for(id);  // for its start
+  }
+
+  /// Of a task that starts then.
+  Span span_of(TaskId id, nanoseconds start) {
+    const Task& task = graph_.task(id);
+    const nanoseconds length = costs_.duration(task);
+    if (clocks_) return clocks_->run(task, start, length);
+    return {start, nanoseconds(sum(start.count(), length.count()))};
+  }
+
+  /// Of an R that could start now; the F beside it may not have ended.
+  Span span_beside(const Task& task, const Span& forward) {
+    const nanoseconds now(now_), length = costs_.duration(task);
+    const double overlap = costs_.overlap(task.stage);
+    return clocks_ ? clocks_->run_beside(task, now, length, forward, overlap)
+                   : recompute_beside(now, length, forward, overlap);
   }
 
   void finish(std::int32_t task) {
@@ -195,9 +208,11 @@ class EventSimulation {
     }
   }
 
-  Ns later_by(Ns length) const {
+  Ns later_by(Ns length) const { return sum(now_, length); }
+
+  Ns sum(Ns start, Ns length) const {
     Ns at = 0;
-    require(!__builtin_add_overflow(now_, length, &at),
+    require(!__builtin_add_overflow(start, length, &at),
             "{}: the run would last longer than 292 years; give shorter costs", graph_.schedule());
     return at;
   }
@@ -219,6 +234,7 @@ class EventSimulation {
   std::vector<State> state_;              ///< by task
   std::vector<std::int32_t> parts_left_;  ///< by task, once there are flows: transfers under way
   std::vector<Flow> flows_;
+  std::optional<LaneClocks> clocks_;  ///< where lanes stand still at times
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::int64_t planned_ = 0;
   Ns now_ = 0;

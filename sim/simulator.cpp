@@ -5,10 +5,31 @@
 
 #include "schedules/error.h"
 #include "sim/event_simulator.h"
+#include "sim/pauses.h"
 
 namespace unlatch::sim {
 
 namespace {
+
+/// When a task can start, and the F beside which it runs, or -1.
+struct Ready {
+  std::int64_t at = 0;
+  std::int32_t beside = -1;
+};
+
+inline Ready ready_of(const TaskGraph& graph, const Span* spans, std::int32_t id) {
+  Ready ready;
+  for (const Edge edge : graph.edges_into(TaskId{id})) {
+    const Span& from = spans[edge.from().value];
+    if (edge.kind() == EdgeKind::beside) [[unlikely]] {
+      ready.beside = edge.from().value;
+      ready.at = std::max<std::int64_t>(ready.at, from.start.count());
+    } else {
+      ready.at = std::max<std::int64_t>(ready.at, from.end.count());
+    }
+  }
+  return ready;
+}
 
 /// `duration` is a type of its own so that a table is read inline.
 template <class Duration>
@@ -18,17 +39,7 @@ Timeline run_with(const TaskGraph& graph, const CostModel& costs, const Duration
   Span* const spans = timeline.spans.data();
   std::int64_t overflows = 0;
   for (std::int32_t id = 0; id < graph.size(); ++id) {
-    std::int64_t ready = 0;
-    std::int32_t beside = -1;
-    for (const Edge edge : graph.edges_into(TaskId{id})) {
-      const Span& from = spans[edge.from().value];
-      if (edge.kind() == EdgeKind::beside) [[unlikely]] {
-        beside = edge.from().value;
-        ready = std::max<std::int64_t>(ready, from.start.count());
-      } else {
-        ready = std::max<std::int64_t>(ready, from.end.count());
-      }
-    }
+    const auto [ready, beside] = ready_of(graph, spans, id);
     const Task& task = graph.task(TaskId{id});
     const nanoseconds length = duration(task);
     std::int64_t end = 0;
@@ -41,6 +52,22 @@ Timeline run_with(const TaskGraph& graph, const CostModel& costs, const Duration
   }
   require(overflows == 0, "{}: the run would last longer than 292 years; give shorter costs",
           graph.schedule());
+  return timeline;
+}
+
+Timeline run_with(const TaskGraph& graph, const CostModel& costs, const Pauses& pauses) {
+  LaneClocks clocks(pauses);
+  Timeline timeline;
+  timeline.spans.resize(graph.size());
+  Span* const spans = timeline.spans.data();
+  for (std::int32_t id = 0; id < graph.size(); ++id) {
+    const Ready ready = ready_of(graph, spans, id);
+    const Task& task = graph.task(TaskId{id});
+    const nanoseconds at(ready.at), length = costs.duration(task);
+    spans[id] = ready.beside < 0 ? clocks.run(task, at, length)
+                                 : clocks.run_beside(task, at, length, spans[ready.beside],
+                                                     costs.overlap(task.stage));
+  }
   return timeline;
 }
 
@@ -60,6 +87,7 @@ Span recompute_beside(nanoseconds ready, nanoseconds recompute, const Span& forw
 
 Timeline run(const TaskGraph& graph, const CostModel& costs) {
   if (const Traffic* traffic = costs.traffic()) return run(graph, costs, *traffic);
+  if (const Pauses* pauses = costs.pauses()) return run_with(graph, costs, *pauses);
   if (const CostTable* table = costs.table()) {
     return run_with(graph, costs,
                     [table](const Task& task) { return table->at(task.op, task.stage); });

@@ -1,14 +1,11 @@
 #include "sim/stragglers.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <limits>
-#include <numbers>
-#include <utility>
 
 #include "schedules/error.h"
 #include "schedules/suggest.h"
+#include "sim/random_bits.h"
 #include "sim/units.h"
 #include "traces/input_file.h"
 
@@ -18,50 +15,14 @@ namespace {
 
 constexpr double largest_factor = 1e6;
 
-/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): every bit of the input moves every bit
-/// of the output.
-constexpr std::uint64_t mixed(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-std::uint64_t random_bits(std::uint64_t seed, int run, Rank rank, int step) {
-  const std::uint64_t place = static_cast<std::uint64_t>(static_cast<std::uint32_t>(rank.value))
+std::uint64_t random_bits(std::uint64_t seed, int run, StragglerPlace place, int step) {
+  const std::uint64_t where = static_cast<std::uint64_t>(static_cast<std::uint32_t>(place.from))
                                   << 32 |
                               static_cast<std::uint32_t>(step);
-  return mixed(mixed(mixed(seed) ^ static_cast<std::uint32_t>(run)) ^ place);
+  const std::uint64_t bits = mixed(mixed(mixed(seed) ^ static_cast<std::uint32_t>(run)) ^ where);
+  if (place.to == StragglerPlace::none) return bits;
+  return mixed(bits ^ static_cast<std::uint32_t>(place.to));
 }
-
-/// Uniform in (0, 1), from the 53 upper bits.
-double uniform(std::uint64_t bits) { return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53; }
-
-double standard_normal(std::uint64_t bits) {  // Box and Muller 1958
-  const double radius = std::sqrt(-2.0 * std::log(uniform(bits)));
-  return radius * std::cos(2.0 * std::numbers::pi * uniform(mixed(bits)));
-}
-
-nanoseconds stretched(nanoseconds t, double factor) {
-  const double slowed = static_cast<double>(t.count()) * factor;
-  constexpr double most_ns = 4e18;  // two of them still fit 64 bits
-  require(slowed < most_ns,
-          "a task of {} made {:.6g} times slower would last longer than 126 years, the most that "
-          "can be simulated; give shorter costs or smaller factors",
-          format_duration(t), factor);
-  return nanoseconds(std::llround(slowed));
-}
-
-/// Numbers from one seed, none of which is mixed from another: draws mix what they are given.
-class Stream {
- public:
-  explicit Stream(std::uint64_t seed) : seed_(seed) {}
-  std::uint64_t next() { return mixed(seed_ ^ mixed(++count_)); }
-
- private:
-  std::uint64_t seed_;
-  std::uint64_t count_ = 0;
-};
 
 /// With mean 1 (Marsaglia and Tsang 2000; for shapes below 1 by their boost).
 double gamma_factor(Stream& stream, double shape) {
@@ -105,11 +66,21 @@ struct KindName {
 
 const std::vector<KindName>& kinds() {
   using Kind = Straggler::Kind;
-  static const std::vector<KindName> all{{"random", Kind::random, {"probability", "factor"}},
-                                         {"lognormal", Kind::lognormal, {"sigma"}},
-                                         {"gamma", Kind::gamma, {"shape"}},
-                                         {"empirical", Kind::empirical, {"file"}}};
+  static const std::vector<KindName> all{
+      {"random", Kind::random, {"probability", "factor", "on", "node"}},
+      {"lognormal", Kind::lognormal, {"sigma", "on", "node"}},
+      {"gamma", Kind::gamma, {"shape", "on", "node"}},
+      {"empirical", Kind::empirical, {"file", "on", "node"}},
+      {"pause", Kind::pause, {"every", "time", "on", "node"}}};
   return all;
+}
+
+Straggler::On parse_on(std::string_view text, std::string_view value) {
+  const std::vector<std::string_view> names{"ranks", "nodes", "links"};
+  const auto found = std::ranges::find(names, value);
+  require(found != names.end(), "--straggler '{}': on '{}': must be {}.{}", text, value,
+          fmt::join(names, ", "), suggest(value, names));
+  return static_cast<Straggler::On>(found - names.begin());
 }
 
 void set_key(Straggler& straggler, const KindName& kind, std::string_view text,
@@ -123,36 +94,39 @@ void set_key(Straggler& straggler, const KindName& kind, std::string_view text,
     require(number > 0, "{} '{}': must be greater than 0", setting, value);
     return number;
   };
+  const auto duration = [&] {
+    const nanoseconds t = parse_duration(setting, value);
+    require(t > nanoseconds{0}, "{} '{}': must be longer than 0", setting, value);
+    return t;
+  };
+  constexpr int most_ranks = 1 << 20;
   if (key == "sigma") straggler.sigma = parse_number(setting, value, 0, 5);
   if (key == "probability") straggler.probability = parse_number(setting, value, 0, 1);
   if (key == "factor") straggler.factor = positive(largest_factor);
   if (key == "shape") straggler.shape = positive(1e9);
   if (key == "file") straggler.factors = read_factors(std::string(value));
+  if (key == "every") straggler.every = duration();
+  if (key == "time") straggler.time = duration();
+  if (key == "on") straggler.on = parse_on(text, value);
+  if (key == "node") {
+    straggler.node = static_cast<int>(parse_whole(setting, value, 1, most_ranks));
+  }
+}
+
+void require_complete(const Straggler& straggler, std::string_view text, bool on_is_said) {
+  using Kind = Straggler::Kind;
+  require(straggler.kind != Kind::empirical || !straggler.factors.empty(),
+          "--straggler '{}': needs file=PATH, a file with one factor a line", text);
+  require(straggler.kind != Kind::pause ||
+              (straggler.every > nanoseconds{0} && straggler.time > nanoseconds{0}),
+          "--straggler '{}': needs every=T, how long a rank runs on average until it stands still, "
+          "and time=T, how long it does then",
+          text);
+  require(straggler.node == 0 || !on_is_said || straggler.on == Straggler::On::nodes,
+          "--straggler '{}': node={} is for on=nodes", text, straggler.node);
 }
 
 }  // namespace
-
-SlowRank parse_slow(std::string_view text, int ranks) {
-  const auto colon = text.find(':');
-  require(colon != std::string_view::npos,
-          "--slow '{}': must be RANK:FACTOR, such as 1:1.5 (repeat the flag for more ranks)", text);
-  const auto rank = parse_whole("--slow, rank", text.substr(0, colon), 0, ranks - 1);
-  const double factor = parse_number("--slow, factor", text.substr(colon + 1), 0, largest_factor);
-  require(factor > 0, "--slow '{}': the factor must be greater than 0 (2 is half as fast)", text);
-  return {Rank{static_cast<std::int32_t>(rank)}, factor};
-}
-
-std::vector<double> slow_factors(const std::vector<SlowRank>& slow, int ranks) {
-  std::vector<double> factors(ranks, 1.0);
-  std::vector<bool> named(ranks, false);
-  for (const auto& [rank, factor] : slow) {
-    require(!named[rank.value], "--slow names rank {} twice; give each rank one factor",
-            rank.value);
-    named[rank.value] = true;
-    factors[rank.value] = factor;
-  }
-  return factors;
-}
 
 Straggler Straggler::parse(std::string_view text) {
   const auto colon = text.find(':');
@@ -164,24 +138,24 @@ Straggler Straggler::parse(std::string_view text) {
           name, fmt::join(names, ", "), suggest(name, names));
   Straggler straggler;
   straggler.kind = found->kind;
+  bool on_is_said = false;
   if (colon != std::string_view::npos) {
     for (const std::string_view entry : split_list(text.substr(colon + 1))) {
       const auto equals = entry.find('=');
       require(equals != std::string_view::npos, "--straggler '{}': '{}' must be key=value", text,
               entry);
       set_key(straggler, *found, text, entry.substr(0, equals), entry.substr(equals + 1));
+      on_is_said = on_is_said || entry.substr(0, equals) == "on";
     }
   }
-  require(straggler.kind != Kind::empirical || !straggler.factors.empty(),
-          "--straggler '{}': needs file=PATH, a file with one factor a line", text);
+  require_complete(straggler, text, on_is_said);
+  if (straggler.node > 0) straggler.on = On::nodes;
   return straggler;
 }
 
-double Straggler::draw(std::uint64_t seed, int run, Rank rank, int step) const {
-  const std::uint64_t bits = random_bits(seed, run, rank, step);
+double Straggler::draw(std::uint64_t seed, int run, StragglerPlace place, int step) const {
+  const std::uint64_t bits = random_bits(seed, run, place, step);
   switch (kind) {
-    case Kind::none:
-      return 1;
     case Kind::random:
       return uniform(bits) < probability ? factor : 1;
     case Kind::lognormal:
@@ -191,39 +165,19 @@ double Straggler::draw(std::uint64_t seed, int run, Rank rank, int step) const {
       return gamma_factor(stream, shape);
     }
     case Kind::empirical: {
-      const auto place =
+      const auto one_of =
           static_cast<std::size_t>(uniform(bits) * static_cast<double>(factors.size()));
-      return factors[std::min(place, factors.size() - 1)];
+      return factors[std::min(one_of, factors.size() - 1)];
     }
+    case Kind::pause:
+      break;
   }
   return 1;
 }
 
-StragglerCosts::StragglerCosts(const StageCosts& costs, const TaskGraph& graph,
-                               std::vector<double> slow, Straggler straggler, std::uint64_t seed,
-                               int run)
-    : traffic_(costs.traffic()),
-      table_(*costs.table()),
-      overlap_(costs.times().overlap),
-      slow_(std::move(slow)),
-      straggler_(straggler),
-      seed_(seed),
-      run_(run) {
-  for (const Stage k : up_to<Stage>(table_.stages())) {
-    rank_of_stage_.push_back(graph.rank_of(k));
-    if (straggler_.random()) continue;
-    for (int op = 0; is_compute(static_cast<Op>(op)); ++op) {
-      const Op each = static_cast<Op>(op);
-      table_.set(each, k, stretched(table_.at(each, k), slow_[graph.rank_of(k).value]));
-    }
-  }
-}
-
-nanoseconds StragglerCosts::duration(const Task& task) const {
-  const nanoseconds fixed = table_.at(task.op, task.stage);
-  if (!straggler_.random() || !is_compute(task.op) || fixed.count() == 0) return fixed;
-  const Rank rank = rank_of_stage_[task.stage.value];
-  return stretched(fixed, slow_[rank.value] * straggler_.draw(seed_, run_, rank, task.step));
+RandomPauses Straggler::pauses(std::uint64_t seed, int run, StragglerPlace place) const {
+  constexpr int no_step = -1;
+  return {.every = every, .length = time, .seed = random_bits(seed, run, place, no_step)};
 }
 
 }  // namespace unlatch::sim

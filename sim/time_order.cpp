@@ -1,9 +1,12 @@
 #include "sim/time_order.h"
 
 #include <algorithm>
+#include <optional>
 #include <queue>
 #include <tuple>
 #include <utility>
+
+#include "sim/pauses.h"
 
 namespace unlatch::sim {
 namespace {
@@ -20,6 +23,7 @@ class ArrivalSimulation {
         server_free_(graph.shape().stages_a_copy(), 0),
         order_(graph.shape().stages_a_copy()) {
     find_successors();
+    if (const Pauses* pauses = costs.pauses()) clocks_.emplace(*pauses);
   }
 
   std::vector<std::vector<int>> run() {
@@ -51,11 +55,16 @@ class ArrivalSimulation {
 
   std::int64_t finish(int id) {
     const Task& task = graph_.task(TaskId{id});
-    const std::int64_t length = costs_.duration(task).count();
-    if (task.op != Op::update) return ready_[id] + length;
+    if (task.op != Op::update) return end_of(task, ready_[id]);
     const int server = graph_.shape().model_stage(task.stage).value;
     order_[server].push_back(graph_.shape().copy_of(task.stage));
-    return server_free_[server] = std::max(server_free_[server], ready_[id]) + length;
+    return server_free_[server] = end_of(task, std::max(server_free_[server], ready_[id]));
+  }
+
+  std::int64_t end_of(const Task& task, std::int64_t start) {
+    const nanoseconds length = costs_.duration(task);
+    return clocks_ ? clocks_->run(task, nanoseconds(start), length).end.count()
+                   : start + length.count();
   }
 
   void find_successors() {
@@ -74,8 +83,9 @@ class ArrivalSimulation {
 
   const TaskGraph& graph_;
   const CostModel& costs_;
-  std::vector<std::int64_t> ready_;  ///< by task, ns
-  std::vector<int> waits_for_;       ///< by task: edges whose task has not ended
+  std::optional<LaneClocks> clocks_;  ///< where lanes stand still at times
+  std::vector<std::int64_t> ready_;   ///< by task, ns
+  std::vector<int> waits_for_;        ///< by task: edges whose task has not ended
   std::vector<std::size_t> first_successor_;
   std::vector<int> successors_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;

@@ -89,8 +89,8 @@ ClusterTraffic::ClusterTraffic(const ClusterWorkload& workload, const StagePiece
     push_.push_back({transfer(places, k, shape.model_stage(k), weights)});
     pull_.push_back({transfer(places, shape.model_stage(k), k, weights)});
     if (agreement.kind == Agreement::Kind::delayed && of_first_copy) {
-      server_sum_.push_back(sum_and_update(places.device_type(k), workload.precision,
-                                           pieces.of(k), range, shape.copies));
+      server_sum_.push_back(sum_and_update(places.device_type(k), workload.precision, pieces.of(k),
+                                           range, shape.copies));
     }
   }
 }

@@ -58,23 +58,39 @@ std::vector<std::string> cells_of(const Simulation& s) {
   for (const StageMetrics& stage : s.metrics.stages) {
     staleness = std::max(staleness, stage.forward_staleness);
   }
-  return {s.spec.text(),
-          format_ms(s.steady.batch_period_ns / 1e6),
-          format_number(s.work.speedup_over_bp(s.steady)),
-          format_percent(s.work.utilization(s.steady)),
-          format_ms(s.metrics.makespan),
-          format_percent(s.metrics.bubble_ratio),
-          fmt::format("{}", staleness),
-          fmt::format("{}", most(s.memory, &RankMemory::peak_activations)),
-          fmt::format("{}", most(s.memory, &RankMemory::peak_inputs)),
-          fmt::format("{}", most(s.memory, &RankMemory::peak_weight_versions)),
-          sim::format_size(s.worst_peak_bytes()),
-          s.excess ? s.excess->text() : ""};
+  std::vector<std::string> cells{
+      s.spec.text(),
+      format_ms(s.steady.batch_period_ns / 1e6),
+      format_number(s.work.speedup_over_bp(s.steady)),
+      format_percent(s.work.utilization(s.steady)),
+      format_ms(s.metrics.makespan),
+      format_percent(s.metrics.bubble_ratio),
+      fmt::format("{}", staleness),
+      fmt::format("{}", most(s.memory, &RankMemory::peak_activations)),
+      fmt::format("{}", most(s.memory, &RankMemory::peak_inputs)),
+      fmt::format("{}", most(s.memory, &RankMemory::peak_weight_versions)),
+      sim::format_size(s.worst_peak_bytes())};
+  if (s.undisturbed) {
+    cells.insert(cells.end(), {format_ms(*s.undisturbed), format_number(s.slow_down())});
+  }
+  if (const auto& runs = s.distribution) {
+    for (const nanoseconds t : {runs->mean, runs->p50, runs->p95, runs->p99}) {
+      cells.push_back(format_ms(t));
+    }
+  }
+  cells.push_back(s.excess ? s.excess->text() : "");
+  return cells;
 }
 
-Table empty_table() {
-  return Table({"#", "<schedule", "period ms", "speed-up", "utilization", "makespan ms", "bubble",
-                "staleness", "tapes", "inputs", "versions", "memory", "<over the limit"});
+Table empty_table(const sim::Disturbance& disturbance) {
+  std::vector<std::string> columns{"#",           "<schedule",   "period ms", "speed-up",
+                                   "utilization", "makespan ms", "bubble",    "staleness",
+                                   "tapes",       "inputs",      "versions",  "memory"};
+  if (!disturbance.none()) columns.insert(columns.end(), {"undisturbed ms", "slow-down"});
+  if (disturbance.random())
+    columns.insert(columns.end(), {"mean ms", "p50 ms", "p95 ms", "p99 ms"});
+  columns.emplace_back("<over the limit");
+  return Table(columns);
 }
 
 Entry entry_of(const Simulation& simulation, const Wishes& wishes, int place) {
@@ -160,6 +176,7 @@ int run(const Arguments& arguments) {
   std::vector<Workload> workloads;  // all read before the first is simulated
   for (const ScheduleSpec& spec : specs) {
     workloads.push_back(read_workload(arguments, spec, all_synchronous(specs)));
+    require_random_runs(workloads.back());
   }
   std::vector<Entry> entries;
   for (const ScheduleSpec& spec : specs) {
@@ -169,7 +186,7 @@ int run(const Arguments& arguments) {
   }
   note_assumptions(workloads.front(), specs.front());
   rank(entries);
-  Table table = empty_table();
+  Table table = empty_table(workloads.front().disturbance);
   Json all = Json::array();
   std::vector<DrawnTimeline> drawn;
   for (Entry& entry : entries) {

@@ -47,7 +47,7 @@ int run(const Arguments& arguments) {
   const Schedule schedule = spec.make(workload.shape);
   const TaskGraph tasks = schedule.build();
   const sim::StageCosts costs(workload.costs_for(spec, tasks, 1).times);
-  const TaskGraph graph = graph_of_run(schedule, tasks, costs, workload, 0);
+  const TaskGraph graph = graph_of_run(schedule, tasks, costs, workload, workload.disturbance, 0);
   const Timeline timeline = sim::run(graph, costs);
   const nanoseconds unit = common_unit(timeline);
   const std::string drawing = draw(graph, timeline, unit);

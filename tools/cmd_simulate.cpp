@@ -1,6 +1,8 @@
 // unlatch simulate: one schedule under a cost model, with all metrics.
 #include "schedules/error.h"
 #include "tools/command.h"
+#include "tools/run_files.h"
+#include "tools/sensitivity_report.h"
 #include "tools/simulation.h"
 #include "tools/simulation_json.h"
 #include "tools/simulation_text.h"
@@ -14,6 +16,8 @@ int run(const Arguments& arguments) {
   const int most_path = asked_path_length(arguments);
   arguments.require_outputs({"trace", "tasks"});
   const Workload workload = read_workload(arguments, spec, spec.method().synchronous);
+  require_random_runs(workload);
+  asked_trace(arguments, spec.effective(workload.shape).ranks());  // before the work, not after
   const Simulation simulation = simulate(spec, workload);
   note_assumptions(workload, spec);
   if (simulation.excess) {
@@ -22,11 +26,16 @@ int run(const Arguments& arguments) {
         "more stages or smaller micro-batches",
         simulation.spec.text(), simulation.excess->text());
   }
+  std::optional<std::vector<sim::Sensitivity>> sensitivity;
+  if (arguments.has("sensitivity")) sensitivity = sensitivities_of(spec, workload, simulation);
   write_files(arguments, simulation);
   if (arguments.has("json")) {
-    print_json(simulation_json(simulation, most_path));
+    Json json = simulation_json(simulation, most_path);
+    if (sensitivity) json["sensitivity"] = sensitivity_json(simulation, *sensitivity);
+    print_json(json);
   } else {
     print(simulation_text(simulation, most_path));
+    if (sensitivity) print(fmt::format("\n{}", sensitivity_text(simulation, *sensitivity)));
   }
   return 0;
 }
@@ -34,6 +43,8 @@ int run(const Arguments& arguments) {
 std::vector<Flag> own_flags() {
   std::vector<Flag> flags = file_flags();
   flags.push_back({"critical-path", "all|N", "Most tasks of the critical path in JSON (1000)"});
+  flags.push_back({"sensitivity", "", "What 10 % faster stages and links would each gain",
+                   Flag::Kind::presence});
   return flags;
 }
 

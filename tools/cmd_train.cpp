@@ -79,7 +79,7 @@ std::optional<Workload> profiled_workload(const Arguments& arguments, const Trai
   note_other_device(*workload.layers->profile, plan);
   workload.layers->batch_size = plan.batch_size;
   workload.layers->overlap = recompute_is_paid(plan, graph) ? 0 : 1;
-  workload.slow.assign(static_cast<std::size_t>(plan.shape.ranks()), 1.0);
+  workload.disturbance.slow.assign(static_cast<std::size_t>(plan.shape.ranks()), 1.0);
   return workload;
 }
 
@@ -87,7 +87,7 @@ std::optional<Workload> profiled_workload(const Arguments& arguments, const Trai
 TaskGraph ordered_by_profile(const Workload& workload, const TrainingPlan& plan,
                              const TaskGraph& in_turn, Schedule schedule) {
   const sim::StageCosts costs(workload.costs_for(plan.spec, in_turn, plan.shape.ranks()).times);
-  order_in_time(schedule, costs, workload, 0);
+  order_in_time(schedule, costs, workload, workload.disturbance, 0);
   return schedule.build();
 }
 

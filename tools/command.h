@@ -45,6 +45,7 @@ Command schedules_command();
 Command show_command();
 Command simulate_command();
 Command compare_command();
+Command stragglers_command();
 Command numerics_command();
 Command train_command();
 Command eval_command();

@@ -6,22 +6,13 @@
 #include "files/message_order.h"
 #include "files/repeat.h"
 #include "schedules/error.h"
-#include "sim/monte_carlo.h"
 #include "sim/simulator.h"
 #include "sim/time_order.h"
 #include "sim/units.h"
-#include "tools/terminal.h"
-#include "traces/chrome_trace.h"
-#include "traces/tasks_csv.h"
+#include "tools/disturbed_runs.h"
 
 namespace unlatch::tools {
 namespace {
-
-/// What one random run multiplies the costs by.
-sim::StragglerCosts costs_of_run(const sim::StageCosts& costs, const TaskGraph& graph,
-                                 const Workload& workload, int run) {
-  return {costs, graph, workload.slow, workload.straggler, workload.seed, run};
-}
 
 /// Where ranks wait for their messages, those count that take no time, too.
 Links links_of(const Schedule& schedule, const sim::StageCosts& costs, const Workload& workload) {
@@ -43,23 +34,6 @@ TaskGraph with_blocking(TaskGraph graph, const Schedule& schedule, const Workloa
                                        ? files::repeated(*workload.own_messages, schedule.shape())
                                        : files::with_messages_in_order(schedule);
   return files::with_blocking_sends(graph, table, workload.sends);
-}
-
-/// The makespans of all random runs, the first of which is known.
-sim::Distribution run_all(const Schedule& schedule, const TaskGraph& in_turn,
-                          const Simulation& first, const sim::StageCosts& costs,
-                          const Workload& workload) {
-  const bool own_orders = sim::awaits_order(schedule);
-  const auto time_of_run = [&](int run) {
-    const auto time_of = [&](const TaskGraph& graph) {
-      return makespan(sim::run(graph, costs_of_run(costs, graph, workload, run)));
-    };
-    return own_orders ? time_of(graph_of_run(schedule, in_turn, costs, workload, run))
-                      : time_of(first.graph);
-  };
-  std::vector<nanoseconds> makespans = sim::times_of_runs(1, workload.runs - 1, time_of_run);
-  makespans.push_back(makespan(first.timeline));
-  return sim::distribution(std::move(makespans));
 }
 
 /// What each rank may keep; empty where that is no question.
@@ -89,21 +63,22 @@ bool has_fixed_batches(const ScheduleSpec& spec) {
 }
 
 sim::SteadyState steady_state_of(const ScheduleSpec& spec, const Workload& workload,
-                                 const sim::StageCosts& costs, const Simulation& simulation) {
-  if (workload.straggler.random()) {
+                                 const DisturbedRuns& runs, const Simulation& simulation) {
+  if (workload.disturbance.random()) {
     return sim::mean_period(simulation.graph, simulation.timeline);
   }
+  sim::Disturbance lasting = runs.disturbance();  // what happens once is no steady state
+  lasting.pauses.clear();
+  const sim::StragglerCosts slowed = runs.costs_of_run(simulation.graph, lasting, 0);
   if (has_fixed_batches(spec)) {
-    return sim::steady_state_of(simulation.graph, simulation.timeline);
+    return sim::steady_state_of(simulation.graph, sim::run(simulation.graph, slowed));
   }
-  const sim::StragglerCosts slowed(costs, simulation.graph, workload.slow, workload.straggler,
-                                   workload.seed, 0);
   return sim::steady_state(
       [&](int batches) {
         Shape shape = workload.shape;
         shape.batches = batches;
         const Schedule schedule = spec.make(shape);
-        return graph_of_run(schedule, schedule.build(), costs, workload, 0);
+        return graph_of_run(schedule, schedule.build(), runs.costs(), workload, lasting, 0);
       },
       slowed);
 }
@@ -122,17 +97,6 @@ void complete_staleness(const ScheduleSpec& spec, Shape shape, std::vector<Stage
   }
 }
 
-/// How many ranks work at once on average, with the costs of one working alone: workers share
-/// caches, memory and clock rate, so costs depend on it.
-double busy_ranks(const ScheduleSpec& spec, const Workload& workload, const TaskGraph& tasks) {
-  const sim::StageCosts costs(workload.costs_for(spec, tasks, 1).times);
-  const Timeline timeline = sim::run(tasks, costs);
-  const Metrics alone = metrics(tasks, timeline);
-  double busy = 0;
-  for (const RankMetrics& rank : alone.ranks) busy += to_ms(rank.busy);
-  return alone.makespan.count() == 0 ? 1 : std::max(1.0, busy / to_ms(alone.makespan));
-}
-
 /// BP's time for a batch on the same hardware, one rank working at a time: every stage where the
 /// first copy of it in `tasks` is.
 nanoseconds time_of_bp(const Workload& workload, const sim::BatchWork& own,
@@ -142,32 +106,43 @@ nanoseconds time_of_bp(const Workload& workload, const sim::BatchWork& own,
   const TaskGraph graph = bp.make({.stages = workload.shape.stages}).build();
   std::vector<double> slow;  // by stage, each of which is a rank of `graph`
   for (const Stage k : up_to<Stage>(workload.shape.stages)) {
-    slow.push_back(workload.slow[static_cast<std::size_t>(tasks.rank_of(k).value)]);
+    slow.push_back(workload.disturbance.slow_factor(tasks.rank_of(k)));
   }
-  const sim::BatchWork work =
-      sim::batch_work(graph, workload.costs_for(bp, graph, 1, tasks).times, slow);
+  const sim::StageTimes times = sim::with_slow_links(workload.costs_for(bp, graph, 1, tasks).times,
+                                                     tasks, workload.disturbance);
+  const sim::BatchWork work = sim::batch_work(graph, times, slow);
   return work.compute + work.transfers;
 }
 
 }  // namespace
 
+double busy_ranks(const ScheduleSpec& spec, const Workload& workload, const TaskGraph& tasks) {
+  const sim::StageCosts costs(workload.costs_for(spec, tasks, 1).times);
+  const Timeline timeline = sim::run(tasks, costs);
+  const Metrics alone = metrics(tasks, timeline);
+  double busy = 0;
+  for (const RankMetrics& rank : alone.ranks) busy += to_ms(rank.busy);
+  return alone.makespan.count() == 0 ? 1 : std::max(1.0, busy / to_ms(alone.makespan));
+}
+
 void order_in_time(Schedule& schedule, const sim::StageCosts& costs, const Workload& workload,
-                   int run) {
+                   const sim::Disturbance& disturbance, int run) {
   if (!sim::awaits_order(schedule)) return;
   const TaskGraph unordered = with_blocking(
       sim::unordered_graph(schedule, links_of(schedule, costs, workload)), schedule, workload);
   schedule.learning().agreement.order =
-      sim::order_of_arrival(unordered, costs_of_run(costs, unordered, workload, run));
+      sim::order_of_arrival(unordered, sim::StragglerCosts(costs, unordered, disturbance, run));
 }
 
 TaskGraph graph_of_run(const Schedule& schedule, const TaskGraph& in_turn,
-                       const sim::StageCosts& costs, const Workload& workload, int run) {
+                       const sim::StageCosts& costs, const Workload& workload,
+                       const sim::Disturbance& disturbance, int run) {
   const Links links = links_of(schedule, costs, workload);
   if (!sim::awaits_order(schedule)) {
     return with_blocking(with_transfers(in_turn, links), schedule, workload);
   }
   Schedule ordered = schedule;
-  order_in_time(ordered, costs, workload, run);
+  order_in_time(ordered, costs, workload, disturbance, run);
   return with_blocking(with_transfers(ordered.build(), links), schedule, workload);
 }
 
@@ -195,64 +170,61 @@ std::int64_t Simulation::worst_peak_bytes() const {
   return worst;
 }
 
+IdleCauses idle_of_all_ranks(const Metrics& metrics) {
+  IdleCauses all;
+  for (const RankMetrics& rank : metrics.ranks) {
+    const IdleCauses& idle = rank.idle_by_cause;
+    all.forward_lock += idle.forward_lock;
+    all.backward_lock += idle.backward_lock;
+    all.update_lock += idle.update_lock;
+    all.transfer += idle.transfer;
+    all.queue += idle.queue;
+    all.start += idle.start;
+    all.end += idle.end;
+  }
+  return all;
+}
+
+std::optional<double> Simulation::slow_down() const {
+  if (!undisturbed || undisturbed->count() == 0) return std::nullopt;
+  const nanoseconds disturbed = distribution ? distribution->mean : metrics.makespan;
+  return static_cast<double>(disturbed.count()) / static_cast<double>(undisturbed->count());
+}
+
 Simulation simulate(const ScheduleSpec& spec, const Workload& workload) {
-  const Schedule schedule = spec.make(workload.shape);
-  const TaskGraph tasks = schedule.build();
-  const TaskCosts task_costs =
-      workload.costs_for(spec, tasks, workload.layers ? busy_ranks(spec, workload, tasks) : 1);
-  const sim::StageCosts costs(task_costs.times, task_costs.traffic);
+  const DisturbedRuns runs(spec, workload);
+  const sim::Disturbance& disturbance = runs.disturbance();
+  const TaskCosts& costs = runs.task_costs();
   const Shape shape = spec.effective(workload.shape);
   Simulation result{.spec = spec,
                     .shape = shape,
                     .options = spec.options(shape),
-                    .graph = graph_of_run(schedule, tasks, costs, workload, 0),
+                    .graph = runs.graph(disturbance, 0),
                     .timeline = {},
                     .metrics = {},
                     .memory = {},
                     .steady = {},
                     .work = {},
                     .distribution = {},
-                    .partition = task_costs.partition,
-                    .placement = task_costs.placement,
+                    .undisturbed = {},
+                    .partition = costs.partition,
+                    .placement = costs.placement,
                     .excess = {},
                     .sends = workload.sends,
                     .one_send_engine = workload.one_send_engine};
-  result.timeline = sim::run(result.graph, costs_of_run(costs, result.graph, workload, 0));
-  if (workload.straggler.random()) {
-    result.distribution = run_all(schedule, tasks, result, costs, workload);
-  }
-  result.metrics = metrics(result.graph, result.timeline, task_costs.sizes.input);
+  result.timeline = sim::run(result.graph, runs.costs_of_run(result.graph, disturbance, 0));
+  if (disturbance.random()) result.distribution = runs.makespans(disturbance, workload.runs);
+  if (!disturbance.none()) result.undisturbed = runs.undisturbed();
+  result.metrics = metrics(result.graph, result.timeline, costs.sizes.input);
   complete_staleness(spec, shape, result.metrics.stages);
-  result.memory = memory(result.graph, result.timeline, task_costs.sizes);
-  result.steady = steady_state_of(spec, workload, costs, result);
-  result.work = sim::batch_work(result.graph, costs.times(), workload.slow);
-  result.work.bp = time_of_bp(workload, result.work, tasks);
+  result.memory = memory(result.graph, result.timeline, costs.sizes);
+  result.steady = steady_state_of(spec, workload, runs, result);
+  result.work = sim::batch_work(
+      result.graph, sim::with_slow_links(costs.times, result.graph, disturbance), disturbance.slow);
+  result.work.bp = time_of_bp(workload, result.work, runs.tasks());
   result.excess = worst_excess(result, limits_of(workload, result));
+  note_links_without_time(disturbance, result.graph);
   return result;
-}
-
-void write_files(const Arguments& arguments, const Simulation& simulation) {
-  if (const auto path = arguments.text("trace")) {
-    ChromeTraceOptions options;
-    options.memory = simulation.memory;
-    const TraceSize size = chrome_trace_size(simulation.graph, simulation.timeline, options);
-    constexpr std::int64_t many_events = 1'000'000;
-    if (size.events > many_events) {
-      say(
-          fmt::format("note: {} will hold {} events, about {}; chrome://tracing opens a million, "
-                      "Perfetto a few million",
-                      *path, size.events, sim::format_size(size.bytes)));
-    }
-    write_chrome_trace(*path, simulation.graph, simulation.timeline, options);
-  }
-  if (const auto path = arguments.text("tasks")) {
-    write_tasks_csv(*path, simulation.graph, simulation.timeline);
-  }
-}
-
-std::vector<Flag> file_flags() {
-  return {{"trace", "FILE", "Write a Chrome trace (.json or .json.gz)"},
-          {"tasks", "FILE", "Write the tasks as CSV"}};
 }
 
 }  // namespace unlatch::tools

@@ -38,6 +38,7 @@ struct Simulation {
   sim::SteadyState steady;
   sim::BatchWork work;
   std::optional<sim::Distribution> distribution;  ///< of the makespans of R random runs
+  std::optional<nanoseconds> undisturbed;         ///< makespan, where anything disturbs the run
   std::vector<models::StageRange> partition;      ///< costs of layers only
   std::optional<Placement> placement;             ///< on a cluster
   std::optional<Excess> excess;                   ///< of the rank that needs most
@@ -45,21 +46,27 @@ struct Simulation {
   bool one_send_engine = false;                   ///< likewise
 
   std::int64_t worst_peak_bytes() const;
+  /// Makespan (the mean of random runs) over the undisturbed one; nothing where that is 0 or
+  /// nothing disturbs the run.
+  std::optional<double> slow_down() const;
 };
 
 /// Tells a schedule whose server has no order yet that of simulated time in random run `run`.
 void order_in_time(Schedule& schedule, const sim::StageCosts& costs, const Workload& workload,
-                   int run);
+                   const sim::Disturbance& disturbance, int run);
 
 /// The graph of a random run, transfers included. `in_turn`: that of the schedule as it is.
 TaskGraph graph_of_run(const Schedule& schedule, const TaskGraph& in_turn,
-                       const sim::StageCosts& costs, const Workload& workload, int run);
+                       const sim::StageCosts& costs, const Workload& workload,
+                       const sim::Disturbance& disturbance, int run);
+
+/// How many ranks work at once on average, with the costs of one working alone: workers share
+/// caches, memory and clock rate, so costs depend on it.
+double busy_ranks(const ScheduleSpec& spec, const Workload& workload, const TaskGraph& tasks);
+
+/// Summed over the ranks.
+IdleCauses idle_of_all_ranks(const Metrics& metrics);
 
 Simulation simulate(const ScheduleSpec& spec, const Workload& workload);
-
-/// Writes what --trace and --tasks ask for.
-void write_files(const Arguments& arguments, const Simulation& simulation);
-/// Those two flags.
-std::vector<Flag> file_flags();
 
 }  // namespace unlatch::tools

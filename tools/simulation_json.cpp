@@ -80,6 +80,7 @@ void add_run(Json& json, const TaskGraph& graph, const Timeline& timeline, const
   for (std::size_t r = 0; r < metrics.ranks.size(); ++r) {
     ranks.push_back(rank_json(static_cast<int>(r), metrics.ranks[r], memory[r]));
   }
+  json["idle_by_cause_ms"] = idle_json(idle_of_all_ranks(metrics));
   json["ranks_detail"] = std::move(ranks);
   json["stages_detail"] = stages_json(graph, metrics);
   const CriticalPath path = critical_path(graph, timeline, most_path);
@@ -95,6 +96,15 @@ Json steady_json(const sim::SteadyState& steady, const sim::BatchWork& work) {
           {"utilization", number_json(work.utilization(steady))}};
 }
 
+Json distribution_json(const sim::Distribution& runs) {
+  return {{"runs", runs.runs},
+          {"mean_ms", to_ms(runs.mean)},
+          {"mean_95_ms", {to_ms(runs.mean_low), to_ms(runs.mean_high)}},
+          {"p50_ms", to_ms(runs.p50)},
+          {"p95_ms", to_ms(runs.p95)},
+          {"p99_ms", to_ms(runs.p99)}};
+}
+
 Json simulation_json(const Simulation& simulation, int most_path) {
   Json json{{"schedule", simulation.spec.method().name},
             {"parameters", parameters_json(simulation.options)}};
@@ -103,12 +113,11 @@ Json simulation_json(const Simulation& simulation, int most_path) {
           most_path);
   json["steady_state"] = steady_json(simulation.steady, simulation.work);
   if (const auto& runs = simulation.distribution) {
-    json["distribution"] = {{"runs", runs->runs},
-                            {"mean_ms", to_ms(runs->mean)},
-                            {"mean_95_ms", {to_ms(runs->mean_low), to_ms(runs->mean_high)}},
-                            {"p50_ms", to_ms(runs->p50)},
-                            {"p95_ms", to_ms(runs->p95)},
-                            {"p99_ms", to_ms(runs->p99)}};
+    json["distribution"] = distribution_json(*runs);
+  }
+  if (simulation.undisturbed) {
+    json["undisturbed_makespan_ms"] = to_ms(*simulation.undisturbed);
+    json["slow_down"] = number_json(simulation.slow_down());
   }
   if (simulation.sends != files::Sends::buffered) json["sends"] = files::name(simulation.sends);
   if (simulation.one_send_engine) json["send_engines"] = "one";

@@ -15,6 +15,9 @@ Json partition_json(const std::vector<models::StageRange>& partition);
 /// "steady_state".
 Json steady_json(const sim::SteadyState& steady, const sim::BatchWork& work);
 
+/// "distribution".
+Json distribution_json(const sim::Distribution& runs);
+
 /// The whole document. `most_path` as above.
 Json simulation_json(const Simulation& simulation, int most_path);
 

@@ -38,6 +38,32 @@ std::string head(const Simulation& s) {
   return text;
 }
 
+/// The first columns of the table of ranks.
+std::vector<std::string> times_of(const std::string& rank, nanoseconds busy, nanoseconds recompute,
+                                  std::optional<double> utilization, const IdleCauses& idle) {
+  return {rank,
+          format_ms(busy),
+          format_ms(recompute),
+          format_ms(idle.total()),
+          format_percent(utilization),
+          format_ms(idle.forward_lock),
+          format_ms(idle.backward_lock),
+          format_ms(idle.update_lock),
+          format_ms(idle.transfer),
+          format_ms(idle.queue),
+          format_ms(idle.start),
+          format_ms(idle.end)};
+}
+
+std::optional<double> mean_utilization(const Metrics& metrics) {
+  double sum = 0;
+  for (const RankMetrics& rank : metrics.ranks) {
+    if (!rank.utilization) return std::nullopt;
+    sum += *rank.utilization;
+  }
+  return sum / static_cast<double>(metrics.ranks.size());
+}
+
 std::string distribution_text(const sim::Distribution& d) {
   return fmt::format(
       "makespan of {} runs: mean {} ms ({} to {} with 95 %), p50 {} ms, p95 {} ms, p99 {} ms\n",
@@ -84,18 +110,24 @@ std::string parameters_text(const Options& options) {
 Table ranks_table(const Metrics& metrics, const std::vector<RankMemory>& memory) {
   Table table({"rank", "busy", "recompute", "idle", "F+B", "forward", "backward", "update",
                "transfer", "queue", "start", "end", "tapes", "inputs", "versions", "memory"});
+  nanoseconds busy{0}, recompute{0};
   for (std::size_t r = 0; r < metrics.ranks.size(); ++r) {
     const RankMetrics& rank = metrics.ranks[r];
-    const IdleCauses& idle = rank.idle_by_cause;
-    table.add({fmt::format("{}", r), format_ms(rank.busy), format_ms(rank.recompute),
-               format_ms(rank.idle), format_percent(rank.utilization), format_ms(idle.forward_lock),
-               format_ms(idle.backward_lock), format_ms(idle.update_lock), format_ms(idle.transfer),
-               format_ms(idle.queue), format_ms(idle.start), format_ms(idle.end),
-               fmt::format("{}", memory[r].peak_activations),
-               fmt::format("{}", memory[r].peak_inputs),
-               fmt::format("{}", memory[r].peak_weight_versions),
-               sim::format_size(memory[r].peak.bytes)});
+    std::vector<std::string> cells = times_of(fmt::format("{}", r), rank.busy, rank.recompute,
+                                              rank.utilization, rank.idle_by_cause);
+    cells.insert(cells.end(), {fmt::format("{}", memory[r].peak_activations),
+                               fmt::format("{}", memory[r].peak_inputs),
+                               fmt::format("{}", memory[r].peak_weight_versions),
+                               sim::format_size(memory[r].peak.bytes)});
+    table.add(cells);
+    busy += rank.busy;
+    recompute += rank.recompute;
   }
+  if (metrics.ranks.size() < 2) return table;
+  std::vector<std::string> all =
+      times_of("all", busy, recompute, mean_utilization(metrics), idle_of_all_ranks(metrics));
+  all.resize(table.columns());
+  table.add(all);
   return table;
 }
 
@@ -119,6 +151,10 @@ std::string simulation_text(const Simulation& s, int most_path) {
   if (s.one_send_engine) text += "send engines    one for all sends of a rank\n";
   if (s.placement) text += placement_text(*s.placement);
   if (s.distribution) text += distribution_text(*s.distribution);
+  if (s.undisturbed) {
+    text += fmt::format("slow-down       {} over the undisturbed makespan of {} ms\n",
+                        format_number(s.slow_down()), format_ms(*s.undisturbed));
+  }
   text += fmt::format(
       "\nTimes in ms; idle time by what it waits for (locks, transfer, queue), or "
       "before the first and after the last task:\n{}",

@@ -10,6 +10,7 @@ class Table {
  public:
   /// Columns named with a leading '<' are left-aligned, all others right-aligned.
   explicit Table(const std::vector<std::string>& columns);
+  std::size_t columns() const { return names_.size(); }
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   /// One line a row, two blanks between columns, each line ended by a newline.
   std::string text() const;

@@ -25,10 +25,11 @@ using tools::Command;
 constexpr int done = 0, check_failed = 1, wrong_request = 2;
 
 std::vector<Command> commands() {
-  return {tools::schedules_command(), tools::show_command(),     tools::simulate_command(),
-          tools::compare_command(),   tools::numerics_command(), tools::train_command(),
-          tools::eval_command(),      tools::profile_command(),  tools::partition_command(),
-          tools::diff_command(),      tools::check_command(),    tools::convert_command()};
+  return {tools::schedules_command(), tools::show_command(),       tools::simulate_command(),
+          tools::compare_command(),   tools::stragglers_command(), tools::numerics_command(),
+          tools::train_command(),     tools::eval_command(),       tools::profile_command(),
+          tools::partition_command(), tools::diff_command(),       tools::check_command(),
+          tools::convert_command()};
 }
 
 std::string overview(const std::vector<Command>& all) {

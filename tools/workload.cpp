@@ -31,22 +31,18 @@ sim::CostSettings cost_settings(const Arguments& arguments) {
           .overlap = arguments.text("overlap")};
 }
 
-std::vector<double> slow_ranks(const Arguments& arguments, int ranks) {
-  std::vector<sim::SlowRank> slow;
-  for (const std::string& text : arguments.all("slow"))
-    slow.push_back(sim::parse_slow(text, ranks));
-  return sim::slow_factors(slow, ranks);
-}
-
 /// Times are 64-bit nanoseconds: the longest possible run must fit them.
 void require_representable(const sim::StageTimes& costs, const Shape& shape,
-                           const std::vector<double>& slow) {
+                           const sim::Disturbance& disturbance) {
   double slowest = 0;
   for (const auto* times : {&costs.forward, &costs.backward, &costs.recompute, &costs.update,
                             &costs.activation_transfer, &costs.gradient_transfer}) {
     for (const nanoseconds t : *times) slowest = std::max(slowest, static_cast<double>(t.count()));
   }
-  slowest *= std::max(1.0, *std::ranges::max_element(slow));
+  double factor = 1;
+  for (const double slow : disturbance.slow) factor = std::max(factor, slow);
+  for (const sim::SlowLink& link : disturbance.slow_links) factor = std::max(factor, link.factor);
+  slowest *= factor;
   const double tasks = 8.0 * shape.stages * shape.all_micro_batches();
   constexpr double most_ns = 9e18;
   require(slowest * tasks < most_ns,
@@ -219,17 +215,21 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
     workload.sizes.output_gradient = workload.sizes.output;
   }
   workload.memory_limit = arguments.size("memory-limit");
-  workload.slow = slow_ranks(arguments, spec.effective(workload.shape).ranks());
-  if (const auto text = arguments.text("straggler")) {
-    workload.straggler = sim::Straggler::parse(*text);
-  }
+  const auto* cluster =
+      workload.layers && workload.layers->cluster ? &*workload.layers->cluster : nullptr;
+  workload.disturbance =
+      read_disturbance(arguments, spec.effective(workload.shape).ranks(),
+                       {.cluster = cluster != nullptr,
+                        .links_are_shared = cluster != nullptr && cluster->links_are_shared});
   constexpr int most_runs = 1'000'000;
   workload.runs = arguments.whole("runs", 1, 1, most_runs);
-  workload.seed = arguments.seed();
-  require(workload.runs == 1 || workload.straggler.random(),
-          "--runs {} without --straggler: runs differ only where costs are random", workload.runs);
-  if (!workload.layers) require_representable(workload.times, workload.shape, workload.slow);
+  if (!workload.layers) require_representable(workload.times, workload.shape, workload.disturbance);
   return workload;
+}
+
+void require_random_runs(const Workload& workload) {
+  require(workload.runs == 1 || workload.disturbance.random(),
+          "--runs {} without --straggler: runs differ only where costs are random", workload.runs);
 }
 
 void note_assumptions(const Workload& workload, const ScheduleSpec& spec) {
@@ -296,7 +296,7 @@ TaskCosts Workload::costs_for(const ScheduleSpec& spec, const TaskGraph& graph, 
   TaskCosts costs;
   if (layers) {
     costs = layers->costs(graph, busy, placed);
-    require_representable(costs.times, shape, slow);
+    require_representable(costs.times, shape, disturbance);
   } else if (spec.pipeline().uses_micro_batches) {
     costs = {.times = times.for_copies(copies), .sizes = sizes, .partition = {}};
   } else {

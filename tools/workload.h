@@ -12,10 +12,10 @@
 #include "files/message_checks.h"
 #include "schedules/registry.h"
 #include "sim/stage_costs.h"
-#include "sim/stragglers.h"
 #include "tools/cluster_places.h"
 #include "tools/cluster_workload.h"
 #include "tools/command.h"
+#include "tools/disturbance_options.h"
 #include "tools/measured.h"
 #include "tools/model_options.h"
 #include "traces/memory.h"
@@ -27,7 +27,6 @@ FlagGroup shape_flags();
 FlagGroup cost_flags();
 FlagGroup memory_flags();
 FlagGroup simulated_memory_flags();  ///< and what is on its way
-FlagGroup straggler_flags();
 FlagGroup layer_flags();
 
 struct TaskCosts;
@@ -68,9 +67,7 @@ struct Workload {
   bool one_send_engine = false;                 ///< a rank's sends stand in one queue
   std::optional<files::ActionTable> own_messages;  ///< of a batch, where its file holds them
   std::optional<std::int64_t> memory_limit;  ///< of every rank; else a cluster's devices have theirs
-  std::vector<double> slow;  ///< one factor a rank
-  sim::Straggler straggler;
-  std::uint64_t seed = 0;
+  sim::Disturbance disturbance;
   int runs = 1;
 
   /// Costs of a schedule's tasks: M times as much where it runs a batch in one piece, or
@@ -102,6 +99,9 @@ MemorySizes read_memory_sizes(const Arguments& arguments, int stages);
 
 /// Reads and checks all of them, for one of the command's schedules.
 Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous);
+
+/// Throws Error when several runs are asked for that would all be the same.
+void require_random_runs(const Workload& workload);
 
 /// Says what predictions from measurements assume: a core for each rank where fewer were measured
 /// working at once, halves of B where I and W were not measured.

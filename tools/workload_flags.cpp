@@ -54,17 +54,6 @@ FlagGroup simulated_memory_flags() {
   return group;
 }
 
-FlagGroup straggler_flags() {
-  return {"Stragglers",
-          {{"slow", "RANK:FACTOR", "A rank that is slow all the time; may be repeated",
-            Flag::Kind::repeated},
-           {"straggler", "SPEC",
-            "random:probability=0.3333,factor=1.5, lognormal:sigma=0.2, gamma:shape=10 or "
-            "empirical:file=PATH"},
-           {"runs", "R", "Runs with random stragglers (1)"},
-           {"seed", "N", "Seed of the draws (0)"}}};
-}
-
 FlagGroup layer_flags() {
   return {"Costs of layers",
           {{"profile", "FILE", "Measured costs of layers or stages, made by 'unlatch profile'"},

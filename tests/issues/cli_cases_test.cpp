@@ -1,5 +1,5 @@
-// Acceptance cases about the figures and messages of the program: O16, O17, O20, O21, O46, O48, O49,
-// O53.
+// Acceptance cases about the figures and messages of the program: O10, O11, O16, O17, O20, O21,
+// O35, O46, O48, O49, O52, O53.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -21,6 +21,38 @@ std::vector<double> of_ranks(const json& run, const char* key) {
   std::vector<double> values;
   for (const json& rank : run["ranks_detail"]) values.push_back(rank[key]);
   return values;
+}
+
+// F = layers and B = 2 x layers; 28 arrangements of the sizes give one of three times.
+TEST(O10, AnEvenSplitIsNearlyTwiceAsFastAsTheRemainderOnTheLastStage) {
+  const Folder folder;
+  const auto makespan = [&](const std::string& layers) {
+    return folder
+        .json("simulate --schedule 1f1b --stages 8 --microbatches 32 --forward " +
+              layers)["makespan_ms"]
+        .get<double>();
+  };
+  EXPECT_EQ(makespan("4,4,4,4,4,4,4,10"), 1044);
+  std::vector<std::string> sizes{"4", "4", "5", "5", "5", "5", "5", "5"};
+  do {
+    const double found = makespan(fmt::format("{}", fmt::join(sizes, ",")));
+    EXPECT_THAT(found, testing::AnyOf(573, 576, 579)) << fmt::format("{}", fmt::join(sizes, ","));
+  } while (std::ranges::next_permutation(sizes).found);
+}
+
+TEST(O11, AReportNamesTheLayersOfEachStageAndTheirSum) {
+  const Folder folder;
+  const std::string partition =
+      fmt::format("partition --stages 4 --layer-costs {}", fmt::join(std::vector<int>(30, 1), ","));
+  const json report = folder.json(partition);
+  EXPECT_EQ(report["total_layers"], 30);
+  int next = 0;
+  for (const json& stage : report["stages"]) {
+    EXPECT_EQ(stage["first"], next);
+    next = stage["last"].get<int>() + 1;
+    EXPECT_THAT(stage["layers"].get<int>(), AllOf(testing::Ge(7), testing::Le(8)));
+  }
+  EXPECT_EQ(next, 30);
 }
 
 TEST(O17, TwoMicroBatchesClampTheWarmUp) {
@@ -67,6 +99,60 @@ TEST(O21, OneSlowDeviceSetsThePaceOfBothSchedules) {
     const auto idle = of_ranks(run, "idle_ms");
     EXPECT_EQ(std::ranges::min_element(idle) - idle.begin(), 2) << flags;
   }
+}
+
+// Four ranks compute 100, 100, 300 and 100, then all reduce until 320.
+TEST(O35, TheLeastWaiterIsTheStragglerThatABarrierHides) {
+  const Folder folder;
+  const json run = folder.json(
+      "simulate --schedule ssgd --replicas 4 --stages 1 --forward 40 --backward 60 --all-reduce 20 "
+      "--slow 2:3");
+  EXPECT_EQ(run["makespan_ms"], 320.0);
+  EXPECT_THAT(of_ranks(run, "busy_ms"), ElementsAre(100, 100, 300, 100));
+  EXPECT_THAT(of_ranks(run, "idle_ms"), ElementsAre(220, 220, 20, 220));
+  EXPECT_EQ(run["bottleneck"]["rank"], 2);
+}
+
+// 128 ranks, 2048 micro-batches of F = 1 and B = 2.
+TEST(O52, AWindowOfALongRunHoldsTheSpansThatTouchIt) {
+  const Folder folder;
+  const std::string run = "simulate --schedule 1f1b --stages 128 --microbatches 2048 ";
+  const Outcome whole = folder.run(run + "--trace whole.json.gz --trace-ranks 0,127 --json");
+  EXPECT_EQ(json::parse(whole.out)["makespan_ms"], 6525.0);
+  const Outcome large = folder.run(run + "--trace /dev/full");
+  EXPECT_THAT(large.err, AllOf(HasSubstr("/dev/full will hold"), HasSubstr("events, about"),
+                               HasSubstr("--trace-window")));
+  ASSERT_EQ(folder.run(run + "--trace part.json --trace-window 3000ms..3100ms").code, 0);
+  int spans = 0;
+  const json part = json::parse(folder.read("part.json"));
+  for (const json& event : part["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    const double start = event["ts"], end = start + event["dur"].get<double>();
+    EXPECT_LT(start, 3100e3);
+    EXPECT_GT(end, 3000e3);
+    ++spans;
+  }
+  // Every rank works all the time then: 100 units of F = 1 and B = 2 in turn are 66 whole tasks and
+  // one or two that stick out.
+  EXPECT_GE(spans, 128 * 66);
+  EXPECT_LE(spans, 128 * 69);
+}
+
+TEST(O52, AWindowMustBeOne) {
+  const Folder folder;
+  const std::string run = "simulate --schedule bp --trace t.json ";
+  for (const auto& [flag, message] : {std::pair{"--trace-window 3..3", "must end after it begins"},
+                                      {"--trace-window 3ms", "FROM..TO"},
+                                      {"--trace-window 1..soon", "soon"},
+                                      {"--trace-ranks 4", "0..3"}}) {
+    const Outcome refused = folder.run(run + flag);
+    expect_refused(refused);
+    EXPECT_THAT(refused.err, HasSubstr(message));
+  }
+  EXPECT_EQ(folder.files(), 0);
+  const Outcome alone = folder.run("simulate --schedule bp --trace-ranks 1");
+  expect_refused(alone);
+  EXPECT_THAT(alone.err, HasSubstr("is for --trace FILE"));
 }
 
 // Transfers inside a node cost nothing, between nodes 2 ms each way. What each placement crosses,

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "sim/all_reduce.h"
-#include "sim/stragglers.h"
+#include "sim/straggler_costs.h"
 #include "tests/sim/support.h"
 #include "tests/support/small_graphs.h"
 
@@ -65,10 +65,17 @@ TEST(EventSimulator, EqualsTheOnePassSimulatorWithoutTransfers) {
     Links links = costs.links();
     links.one_queue_a_rank = random() % 2 == 0;
     const TaskGraph graph = with_transfers(plain, links);
-    const StragglerCosts slowed(costs, graph, std::vector<double>(graph.ranks(), 1.25),
-                                Straggler::parse("random"), 7, 0);
+    const std::vector<double> slow(graph.ranks(), 1.25);
+    const StragglerCosts slowed(
+        costs, graph, {.slow = slow, .stragglers = {Straggler::parse("random")}, .seed = 7}, 0);
+    const Disturbance still{.pauses = {{Rank{0}, {ms(2.5), ms(1)}}},
+                            .stragglers = {Straggler::parse("pause:every=4,time=1.5"),
+                                           Straggler::parse("pause:every=9,time=1,on=links")},
+                            .seed = 7};
+    const StragglerCosts paused(costs, graph, still, 0);
     for (const CostModel* model :
-         {static_cast<const CostModel*>(&costs), static_cast<const CostModel*>(&slowed)}) {
+         {static_cast<const CostModel*>(&costs), static_cast<const CostModel*>(&slowed),
+          static_cast<const CostModel*>(&paused)}) {
       ASSERT_EQ(run(graph, *model, no_traffic).spans, run(graph, *model).spans);
       ++all;
     }

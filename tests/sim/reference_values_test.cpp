@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <random>
 
-#include "sim/stragglers.h"
+#include "sim/straggler_costs.h"
 #include "tests/sim/support.h"
 
 namespace unlatch::sim {
@@ -158,7 +158,7 @@ TEST(ReferenceValues, ASlowRankSetsThePace) {  // decoupled.md 12.3, rank 1 of 3
     const auto period = [&](const char* spec, int parts) {
       const StageCosts costs = costs_of({.forward = fmt::format("{}", 1.0 / parts)}, 3);
       const Shape shape{.stages = 3, .micro_batches = parts};
-      const StragglerCosts slow(costs, graph_of(spec, shape), {1, row.factor, 1}, {}, 0, 0);
+      const StragglerCosts slow(costs, graph_of(spec, shape), {.slow = {1, row.factor, 1}}, 0);
       return steady_state(any_batches(spec, shape), slow).batch_period_ns / 1e6;
     };
     EXPECT_DOUBLE_EQ(period("bp", 1), row.bp);
@@ -184,7 +184,7 @@ TEST_P(RandomStragglers, CostWhatTheTableSays) {  // decoupled.md 12.3
   const auto expect = [&](const char* spec, int parts, double expected) {
     const StageCosts costs = costs_of({.forward = fmt::format("{}", 1.0 / parts)}, 3);
     const TaskGraph graph = graph_of(spec, {.stages = 3, .micro_batches = parts, .batches = 20000});
-    const StragglerCosts random(costs, graph, {1, 1, 1}, straggler, 0, 0);
+    const StragglerCosts random(costs, graph, {.stragglers = {straggler}}, 0);
     const double period = mean_period(graph, run(graph, random)).batch_period_ns / 1e6;
     EXPECT_NEAR(period / expected, 1, 0.005) << spec;
   };

@@ -9,7 +9,7 @@
 
 #include "schedules/properties.h"
 #include "schedules/races.h"
-#include "sim/stragglers.h"
+#include "sim/straggler_costs.h"
 #include "sim/time_order.h"
 
 namespace unlatch::sim {
@@ -32,7 +32,7 @@ StageCosts server_costs(const ServerTimes& times, int stages, int replicas) {
 }
 
 StragglerCosts slowed(const StageCosts& costs, const TaskGraph& graph, std::vector<double> slow) {
-  return {costs, graph, std::move(slow), {}, 0, 0};
+  return {costs, graph, {.slow = std::move(slow)}, 0};
 }
 
 Schedule in_time_order(std::string_view spec, const Shape& shape, const StageCosts& costs,

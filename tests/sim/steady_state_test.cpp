@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "sim/stragglers.h"
+#include "sim/straggler_costs.h"
 #include "tests/sim/support.h"
 
 namespace unlatch::sim {
@@ -96,8 +96,9 @@ TEST(SteadyState, TakesTheMeanOfARandomRunBetweenStartAndDrain) {
   for (int b = 0; b < 90; ++b) hand.add(Op::backward, 0, b, {}, Engine::compute, b);
   const TaskGraph graph = hand.build();
   const StageCosts costs = unit_costs(1);
-  const Timeline timeline =
-      run(graph, StragglerCosts(costs, graph, {1.0}, Straggler::parse("lognormal:sigma=1"), 7, 0));
+  const Timeline timeline = run(
+      graph, StragglerCosts(costs, graph,
+                            {.stragglers = {Straggler::parse("lognormal:sigma=1")}, .seed = 7}, 0));
   const SteadyState steady = mean_period(graph, timeline);
   EXPECT_FALSE(steady.exact);
   const nanoseconds between = timeline[TaskId{89}].end - timeline[TaskId{9}].end;

@@ -11,8 +11,9 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr const char* commands[] = {"schedules", "show", "simulate", "compare",   "numerics",
-                                    "train",     "eval", "profile",  "partition", "diff"};
+constexpr const char* commands[] = {"schedules",  "show",      "simulate", "compare",
+                                    "stragglers", "numerics",  "train",    "eval",
+                                    "profile",    "partition", "diff"};
 
 TEST(CommandLine, HelpNamesEveryCommandAndEveryCommandHasHelpAndVersion) {
   const Folder folder;
@@ -173,6 +174,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"simulate --schedule bp --seed -4", "--seed '-4'", "whole number"},
         BadValue{"simulate --schedule bp --slow 4:2", "--slow, rank '4'", "0..3"},
         BadValue{"simulate --schedule bp --slow 1:-2", "--slow, factor '-2'", "number"},
+        BadValue{"simulate --schedule bp --slow-link 0-4:2", "--slow-link, rank '4'", "0..3"},
+        BadValue{"simulate --schedule bp --slow-link 0-1:2 --slow-link 1-0:3", "--slow-link",
+                 "ranks 0 and 1 twice"},
+        BadValue{"simulate --schedule bp --pause 0:1", "--pause '0:1'", "RANK:AT:TIME"},
+        BadValue{"simulate --schedule bp --straggler lognormal:on=nodes", "on=nodes", "node=N"},
+        BadValue{"simulate --schedule bp --straggler pause:every=1s", "pause:every=1s", "time=T"},
         BadValue{"simulate --schedule bp --straggler randm", "randm", "random"},
         BadValue{"simulate --schedule bp --runs 0", "--runs '0'", "whole number"},
         BadValue{"simulate --schedule bp --runs 5", "--runs 5", "--straggler"},

@@ -118,6 +118,9 @@ TEST(Simulate, NamesTheSlowRankAsTheBottleneck) {
   for (const auto& [rank, idle] : {std::pair{0, 19.5}, {1, 19.5}, {2, 7.5}, {3, 19.5}}) {
     EXPECT_EQ(run["ranks_detail"][rank]["idle_ms"], idle);
   }
+  double all = 0;
+  for (const auto& [cause, idle] : run["idle_by_cause_ms"].items()) all += idle.get<double>();
+  EXPECT_EQ(all, 3 * 19.5 + 7.5);
 }
 
 json spans_of(const Folder& folder, const std::string& file) {

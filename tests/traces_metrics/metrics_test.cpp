@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "sim/stragglers.h"
+#include "sim/straggler_costs.h"
 #include "tests/sim/support.h"
 #include "traces/memory.h"
 
@@ -80,12 +80,12 @@ TEST(Metrics, NameTheSlowDevice) {  // case O21
                          Row{"1f1b", 1.5, 43.5}, Row{"gpipe:recompute=never", 1.5, 45},
                          Row{"1f1b", 2, 55}, Row{"gpipe:recompute=never", 2, 57}}) {
     const TaskGraph graph = graph_of(row.spec, shape);
-    const StragglerCosts slow(costs, graph, {1, 1, row.factor, 1}, {}, 0, 0);
+    const StragglerCosts slow(costs, graph, {.slow = {1, 1, row.factor, 1}}, 0);
     EXPECT_EQ(makespan(run(graph, slow)), ms(row.makespan)) << row.spec << row.factor;
   }
   const TaskGraph graph = graph_of("1f1b", shape);
   const Metrics all =
-      metrics(graph, run(graph, StragglerCosts(costs, graph, {1, 1, 1.5, 1}, {}, 0, 0)));
+      metrics(graph, run(graph, StragglerCosts(costs, graph, {.slow = {1, 1, 1.5, 1}}, 0)));
   EXPECT_EQ(all.bottleneck, Rank{2});
   EXPECT_EQ(all.ranks[2].busy, ms(36));
   std::vector<nanoseconds> idle;
