@@ -11,18 +11,17 @@
 namespace unlatch::sim {
 namespace {
 
-/// Direct feedback leaves the last stage once for all others: on its link back.
-Rank receiver_of(const TaskGraph& graph, Engine engine, Stage from) {
-  const int other = from.value + (engine == Engine::link_forward ? 1 : -1);
-  return graph.rank_of({std::clamp(other, 0, graph.shape().stages - 1)});
-}
-
 /// Each straggler draws from a seed of its own; the first from the seed as it is.
 std::uint64_t seed_of(std::uint64_t seed, std::size_t number) {
   return number == 0 ? seed : mixed(seed ^ mixed(number));
 }
 
 }  // namespace
+
+Rank receiver_of(const TaskGraph& graph, Op send, Stage from) {
+  const int other = from.value + (send == Op::send_forward ? 1 : -1);
+  return graph.rank_of({std::clamp(other, 0, graph.shape().stages - 1)});
+}
 
 nanoseconds stretched(nanoseconds t, double factor) {
   const double slowed = static_cast<double>(t.count()) * factor;
@@ -35,11 +34,17 @@ nanoseconds stretched(nanoseconds t, double factor) {
 }
 
 std::optional<StragglerPlace> ends_of_link(const TaskGraph& graph, const Lane& lane) {
-  constexpr int server = 1 << 24, all_copies = server + 1;
+  constexpr int server = 1 << 24, all_copies = server + 1, all_ranks = server + 2;
+  const auto to = [&](Op send) {
+    return StragglerPlace{lane.rank.value, receiver_of(graph, send, lane.boundary).value};
+  };
   switch (lane.engine) {
     case Engine::link_forward:
+      return to(Op::send_forward);
     case Engine::link_backward:
-      return StragglerPlace{lane.rank.value, receiver_of(graph, lane.engine, lane.boundary).value};
+      return to(Op::send_backward);
+    case Engine::send:
+      return StragglerPlace{lane.rank.value, all_ranks};
     case Engine::push:
       return StragglerPlace{lane.rank.value, server};
     case Engine::pull:
@@ -103,9 +108,8 @@ void StragglerCosts::slow_down(const TaskGraph& graph, const Disturbance& distur
     for (int op = 0; is_compute(static_cast<Op>(op)); ++op) {
       slow(static_cast<Op>(op), k, disturbance.slow_factor(rank));
     }
-    for (const auto& [op, engine] : {std::pair(Op::send_forward, Engine::link_forward),
-                                     {Op::send_backward, Engine::link_backward}}) {
-      slow(op, k, disturbance.slow_factor(rank, receiver_of(graph, engine, k)));
+    for (const Op op : {Op::send_forward, Op::send_backward}) {
+      slow(op, k, disturbance.slow_factor(rank, receiver_of(graph, op, k)));
     }
   }
 }

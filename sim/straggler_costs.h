@@ -11,6 +11,10 @@ namespace unlatch::sim {
 /// To the nearest nanosecond; throws Error above 126 years.
 nanoseconds stretched(nanoseconds t, double factor);
 
+/// Of what a stage sends. Direct feedback leaves the last stage once for all others: on its link
+/// back.
+Rank receiver_of(const TaskGraph& graph, Op send, Stage from);
+
 /// The two ends of a lane that is a link, else nothing. Servers and all-reduces have numbers above
 /// those of all ranks.
 std::optional<StragglerPlace> ends_of_link(const TaskGraph& graph, const Lane& lane);

@@ -32,7 +32,8 @@ std::string where(const TaskGraph& graph, const sim::Part& part) {
   const auto ends = sim::ends_of_link(graph, lane);
   if (!ends) return fmt::format("rank {}", lane.rank.value);
   if (!is_send(part.op)) return fmt::format("link of rank {}", lane.rank.value);
-  return fmt::format("link {} to {}", ends->from, ends->to);
+  return fmt::format("link {} to {}", ends->from,
+                     sim::receiver_of(graph, part.op, part.stage).value);
 }
 
 double share_of(nanoseconds t, nanoseconds of) {
@@ -46,7 +47,9 @@ Json part_json(const Simulation& simulation, const Sensitivity& one) {
             {"kind", letter(one.part.op)},
             {"stage", one.part.stage.value},
             {"rank", lane.rank.value}};
-  if (is_send(one.part.op)) json["to_rank"] = sim::ends_of_link(simulation.graph, lane)->to;
+  if (is_send(one.part.op)) {
+    json["to_rank"] = sim::receiver_of(simulation.graph, one.part.op, one.part.stage).value;
+  }
   json["critical_tasks"] = one.tasks;
   json["on_critical_path_ms"] = to_ms(one.on_path);
   json["share_of_makespan"] = share_of(one.on_path, makespan);

@@ -221,6 +221,9 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
       read_disturbance(arguments, spec.effective(workload.shape).ranks(),
                        {.cluster = cluster != nullptr,
                         .links_are_shared = cluster != nullptr && cluster->links_are_shared});
+  require(!workload.one_send_engine || workload.disturbance.slow_links.empty(),
+          "--slow-link and --send-engines one: a queue for all sends of a rank is no link between "
+          "two; leave one of them out");
   constexpr int most_runs = 1'000'000;
   workload.runs = arguments.whole("runs", 1, 1, most_runs);
   if (!workload.layers) require_representable(workload.times, workload.shape, workload.disturbance);
