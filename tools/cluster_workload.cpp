@@ -109,6 +109,9 @@ ClusterWorkload read_cluster_workload(const Arguments& arguments) {
                            .model = asked_model(arguments),
                            .precision = asked_precision(arguments),
                            .optimizer = asked_optimizer(arguments)};
+  if (const auto devices = arguments.wholes("placement"); !devices.empty()) {
+    workload.cluster = workload.cluster.with_placement(devices);
+  }
   workload.links_are_shared = arguments.choice("contention", {"none", "fair"}) == "fair";
   return workload;
 }
@@ -191,6 +194,15 @@ void set_transfers(const ClusterWorkload& workload, const PieceCosts& piece,
     times.all_reduce.push_back(sim::ring_all_reduce_time(
         shape.copies, parameter_bytes(piece, range), slowest.rate, slowest.latency));
   }
+}
+
+std::vector<sim::Route> routes_of(const sim::Cluster& cluster, const TaskGraph& graph) {
+  const Places places(cluster, graph);
+  std::vector<sim::Route> routes;
+  for (const Stage k : up_to<Stage>(graph.shape().stages_a_copy() - 1)) {
+    routes.push_back(places.route(k, k + 1));
+  }
+  return routes;
 }
 
 std::vector<std::int64_t> cluster_tapes(const ClusterWorkload& workload, int size,

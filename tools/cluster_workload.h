@@ -31,7 +31,7 @@ struct ClusterWorkload {
   }
 };
 
-/// --cluster, --model, --precision, --optimizer, --contention.
+/// --cluster, --placement, --model, --precision, --optimizer, --contention.
 ClusterWorkload read_cluster_workload(const Arguments& arguments);
 
 /// Of one piece of `size` samples: every layer by the roofline of the cluster's devices.
@@ -51,6 +51,9 @@ Placement placement_of(const sim::Cluster& cluster, const TaskGraph& graph);
 void set_transfers(const ClusterWorkload& workload, const PieceCosts& piece,
                    std::span<const models::StageRange> ranges, const TaskGraph& graph,
                    sim::StageTimes& times);
+
+/// From each stage of the model to the next, in the first copy.
+std::vector<sim::Route> routes_of(const sim::Cluster& cluster, const TaskGraph& graph);
 
 /// Tapes of a piece of `size` samples on each stage.
 std::vector<std::int64_t> cluster_tapes(const ClusterWorkload& workload, int size,

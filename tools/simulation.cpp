@@ -84,8 +84,8 @@ void complete_staleness(const ScheduleSpec& spec, Shape shape, std::vector<Stage
   }
 }
 
-/// How many ranks work at once on average, with the costs of one working alone: workers share
-/// caches, memory and clock rate, so costs depend on it.
+}  // namespace
+
 double busy_ranks(const ScheduleSpec& spec, const Workload& workload, const TaskGraph& tasks) {
   const sim::StageCosts costs(workload.costs_for(spec, tasks, 1).times);
   const Timeline timeline = sim::run(tasks, costs);
@@ -94,6 +94,8 @@ double busy_ranks(const ScheduleSpec& spec, const Workload& workload, const Task
   for (const RankMetrics& rank : alone.ranks) busy += to_ms(rank.busy);
   return alone.makespan.count() == 0 ? 1 : std::max(1.0, busy / to_ms(alone.makespan));
 }
+
+namespace {
 
 /// BP's time for a batch on the same hardware, one rank working at a time: every stage where the
 /// first copy of it in `tasks` is.

@@ -54,6 +54,10 @@ void order_in_time(Schedule& schedule, const sim::StageCosts& costs, const Workl
 TaskGraph graph_of_run(const Schedule& schedule, const TaskGraph& in_turn,
                        const sim::StageCosts& costs, const Workload& workload, int run);
 
+/// How many ranks work at once on average, with the costs of one working alone: workers share
+/// caches, memory and clock rate, so costs depend on it.
+double busy_ranks(const ScheduleSpec& spec, const Workload& workload, const TaskGraph& tasks);
+
 Simulation simulate(const ScheduleSpec& spec, const Workload& workload);
 
 /// Writes what --trace and --tasks ask for.

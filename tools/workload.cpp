@@ -72,7 +72,8 @@ void check_batch_size(const Arguments& arguments, const Shape& shape) {
       shape.replicas > 1 ? fmt::format(" x --replicas {}", shape.replicas) : "", parts);
 }
 
-/// Costs come from flags, from a profile or from a cluster: from one of them.
+}  // namespace
+
 void require_one_source(const Arguments& arguments) {
   const bool profile = arguments.has("profile"), cluster = arguments.has("cluster");
   require(!profile || !cluster,
@@ -83,7 +84,8 @@ void require_one_source(const Arguments& arguments) {
             "are abstract",
             arguments.place(name));
   }
-  for (std::string_view name : {"model", "data", "precision", "optimizer", "contention"}) {
+  for (std::string_view name :
+       {"model", "data", "precision", "optimizer", "placement", "contention"}) {
     require(cluster || !arguments.has(name), "{} is for --cluster FILE", arguments.place(name));
   }
   if (!profile && !cluster) return;
@@ -100,16 +102,21 @@ void require_one_source(const Arguments& arguments) {
   }
 }
 
+namespace {
+
 /// On this machine R hides beside F only where it has a worker of its own.
 double overlap_here(const TaskGraph& graph) {
   const int workers = exec::CpuBackend::default_workers(graph);
   return exec::CpuBackend::lanes_share_a_worker(graph, workers) ? 0 : 1;
 }
 
-/// How much of R hides beside F where nobody says it: on a GPU the two share it.
+}  // namespace
+
 double usual_overlap(const LayerWorkload& layers, const TaskGraph& graph) {
   return layers.profile && layers.profile->of_cpu() ? overlap_here(graph) : 0;
 }
+
+namespace {
 
 TaskCosts costs_of_layers(const LayerWorkload& layers, const TaskGraph& graph, double busy,
                           const TaskGraph& placed) {

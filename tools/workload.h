@@ -98,6 +98,12 @@ void note_missing_cores(const Workload& workload, const ScheduleSpec& spec);
 
 bool all_synchronous(const std::vector<ScheduleSpec>& specs);
 
+/// Costs come from flags, from a profile or from a cluster. Throws Error for flags of two of them.
+void require_one_source(const Arguments& arguments);
+
+/// How much of R hides beside F where nobody says it: on a GPU the two share it.
+double usual_overlap(const LayerWorkload& layers, const TaskGraph& graph);
+
 /// --profile or --cluster, --batch-size, --partition and --overlap.
 LayerWorkload read_layers(const Arguments& arguments);
 

@@ -63,6 +63,7 @@ FlagGroup layer_flags() {
            {"data", "SPEC", "With --cluster: data whose shape the model takes (its usual one)"},
            {"precision", "P", "With --cluster: fp32, tf32, bf16 or fp16 (fp32)"},
            {"optimizer", "SPEC", "With --cluster: optimizer of the update (sgd)"},
+           {"placement", "D[,D...]", "With --cluster: devices of the ranks, from 0 (the file's)"},
            {"contention", "HOW", "With --cluster: none, or fair: transfers share links (none)"},
            {"batch-size", "B", "Samples a batch"},
            {"partition", "HOW", "auto (smallest largest cost), uniform, or n1/n2/.. layers"},
