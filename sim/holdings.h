@@ -1,4 +1,5 @@
-// Holdings: how many tapes, inputs and weight versions a rank keeps at once, whatever their size.
+// Holdings: how many tapes, inputs and weight versions of a stage are kept at once, whatever their
+// size.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +24,10 @@ struct HoldingSizes {
   double always = 0;  ///< gradient and state of the optimizer
 };
 
-/// For every rank with one stage: the holdings of the run, less those that another covers in every
-/// count. The order of a rank's tasks decides them; only where R runs on a lane of its own can
-/// times move them, and then they are those of F = R = B/2. A rank with several stages has one
-/// holding: what each of these keeps at least.
-std::vector<std::vector<Holding>> holdings_by_rank(const TaskGraph& graph);
+/// For every stage: the holdings of the run, less those that another covers in every count. The
+/// order of a rank's tasks decides them; only where R runs on a lane of its own can times move
+/// them, and then they are those of F = R = B/2.
+std::vector<std::vector<Holding>> holdings_by_stage(const TaskGraph& graph);
 
 /// The most bytes that any of these moments keeps.
 double most_bytes(const std::vector<Holding>& holdings, const HoldingSizes& sizes);

@@ -48,11 +48,11 @@ PipelineFacts pipeline_facts(const TaskGraph& tasks, const LayerCosts& costs) {
                       .ranks = std::vector<std::vector<int>>(std::size_t(tasks.ranks())),
                       .micro_batches = shape.micro_batches / shape.copies};
   const std::vector<double> recomputed = recomputed_shares(tasks, costs.overlap);
-  const auto holdings = holdings_by_rank(tasks);
+  const auto holdings = holdings_by_stage(tasks);
   for (const Stage k : up_to<Stage>(shape.stages_a_copy())) {
     const auto at = static_cast<std::size_t>(k.value);
     facts.stages.push_back({.recomputed = recomputed[at],
-                            .holdings = holdings[static_cast<std::size_t>(tasks.rank_of(k).value)],
+                            .holdings = holdings[at],
                             .to_next = at < costs.ways.size() ? costs.ways[at] : Way{}});
   }
   for (const Stage k : up_to<Stage>(shape.stages)) {

@@ -38,7 +38,7 @@ struct Way {
 /// What a schedule asks of one stage of the model.
 struct StageFacts {
   double recomputed = 0;          ///< share of the micro-batches whose R takes time of its own
-  std::vector<Holding> holdings;  ///< of the rank of this stage
+  std::vector<Holding> holdings;  ///< of the stage
   Way to_next;                    ///< unused on the last stage
 };
 

@@ -127,6 +127,16 @@ SplitScore descend(Cuts cuts, int layers, int most, Tried& tried) {
   return score;
 }
 
+/// The first split that fits, of those that are fastest when each stage keeps to ever less of the
+/// limit. Where a rank has several stages, the limit for each is not that for all.
+std::optional<Split> first_that_fits(const StageSums& sums, std::int64_t limit, Tried& tried) {
+  for (int percent = 95; percent > 0; percent -= 5) {
+    const auto split = fastest_split(sums, limit / 100 * percent);
+    if (!split || tried.score(cuts_of(*split)).excess_bytes == 0) return split;
+  }
+  return std::nullopt;
+}
+
 void search_nearby(const StageSums& sums, const SplitLimits& limits,
                    const std::optional<Split>& fastest, Tried& tried) {
   const auto descend_from = [&](const Split& split) {
@@ -136,7 +146,9 @@ void search_nearby(const StageSums& sums, const SplitLimits& limits,
   for (const std::optional<Split>& from : {fastest, shortest_split(sums, limits.memory)}) {
     if (from) fits |= descend_from(*from).excess_bytes == 0;
   }
-  if (!fits) descend_from(smallest_split(sums));
+  if (fits) return;
+  const auto fitting = limits.memory ? first_that_fits(sums, *limits.memory, tried) : std::nullopt;
+  descend_from(fitting ? *fitting : smallest_split(sums));
 }
 
 /// A split and what it cannot be faster than.

@@ -33,11 +33,11 @@ struct SplitLimits {
 
 /// The split with the least score. The period of a pipeline is more than its slowest stage: it
 /// fills, drains, and waits for messages. The exact answers to the sums, fastest_split() and
-/// shortest_split(), are therefore where the search starts (and smallest_split(), when they exceed
-/// the limit): single cuts move by up to two layers and neighbouring cuts move together by one, as
-/// long as that helps. Then all splits follow, those with the lowest floor first, but for those
-/// whose floor is above the best period: the answer says whether it got through them. Models with
-/// more than 20,000 splits are spared that.
+/// shortest_split(), are therefore where the search starts (and when they exceed the limit, one
+/// that fits, or smallest_split()): single cuts move by up to two layers and neighbouring cuts move
+/// together by one, as long as that helps. Then all splits follow, those with the lowest floor
+/// first, but for those whose floor is above the best period: the answer says whether it got
+/// through them. Models with more than 20,000 splits are spared that.
 SplitAnswer best_split(const StageSums& sums, const SplitLimits& limits,
                        const std::function<SplitScore(const Split&)>& simulate);
 

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
 std::vector<std::vector<Holding>> holdings_of(std::string_view spec, const Shape& shape) {
-  return holdings_by_rank(ScheduleSpec::parse(spec).make(shape).build());
+  return holdings_by_stage(ScheduleSpec::parse(spec).make(shape).build());
 }
 
 TEST(Holdings, CountWhatTheSchedulesPromise) {
@@ -35,6 +35,13 @@ TEST(Holdings, CountWhatTheSchedulesPromise) {
   EXPECT_THAT(holdings_of("zb-h1", four)[3],
               UnorderedElementsAre(Holding{.tapes = 1, .half_tapes = 3},
                                    Holding{.tapes = 0, .half_tapes = 4}));
+}
+
+TEST(Holdings, AreThoseOfEachStageWhereARankHasSeveral) {
+  // Breadth first: every stage does all F of a batch before a B.
+  const auto looped = holdings_of("looped-bfs", {.stages = 4, .chunks = 2, .micro_batches = 3});
+  ASSERT_EQ(looped.size(), 4U);
+  EXPECT_THAT(looped, testing::Each(ElementsAre(Holding{.tapes = 3})));
 }
 
 TEST(Holdings, TheLargestMomentCountsWhateverIsLarge) {
