@@ -16,7 +16,7 @@ constexpr double width = 960, height = 640, left = 80, right = 190, top = 30, bo
 
 constexpr std::string_view style = R"css(
 text { font: 12px system-ui, sans-serif; fill: #1c1c1c; }
-.grid { stroke: #ddd; } .axis { stroke: #888; } .front { fill: none; stroke-width: 1.5; }
+.grid { stroke: #ddd; } .front { fill: none; stroke-width: 1.5; }
 )css";
 
 /// A logarithmic axis from a little below the least value to a little above the most.
@@ -153,7 +153,9 @@ class Picture {
         format_ms(time_of(finding(f))), sim::format_size(finding(f).price.peak_bytes),
         finding(f).price.staleness);
     if (on_front) {
-      svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", x + 8, y - 6,
+      const bool to_the_left = x > (left + width - right) / 2;  // away from the legend
+      svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n",
+                         to_the_left ? x - 8 : x + 8, y - 6, to_the_left ? "end" : "start",
                          escape_html(name(f)));
     }
     return svg;

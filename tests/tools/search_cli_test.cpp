@@ -229,8 +229,8 @@ TEST(SearchCli, RefusesWhatCannotBe) {
             "9 ranks, but the cluster 4x P40, PCIe has places for 4"},
            {"search --cluster 8xA100 --model mlp --batch-size 32 --schedule gpipe:recompute=never",
             "5 layers cannot fill 8 stages"},
-           {cluster + "--replicas 3 --schedule gpipe:recompute=never",
-            "3 replicas do not divide the 4 devices"},
+           {cluster + "--staleness 0", "--staleness"},
+           {cluster + "--replicas 3", "3 replicas do not divide the 4 devices"},
            {cluster + "--schedule 1f1b --memory-limit 1KiB",
             "none of the 4 candidates can be run:\n  4 over the memory limit; the first: 1f1b, 1 "
             "micro-batch: of"},
