@@ -85,7 +85,7 @@ void try_out(const Candidate& candidate, const SearchLimits& limits, Finding& fi
 std::string_view name(Refusal refusal) {
   switch (refusal) {
     case Refusal::shape:
-      return "shapes that a schedule cannot run";
+      return "with a shape that the schedule cannot run";
     case Refusal::costs:
       return "without costs or places";
     case Refusal::memory:
