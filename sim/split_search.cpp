@@ -144,7 +144,9 @@ void search_nearby(const StageSums& sums, const SplitLimits& limits,
   };
   bool fits = false;
   for (const std::optional<Split>& from : {fastest, shortest_split(sums, limits.memory)}) {
-    if (from) fits |= descend_from(*from).excess_bytes == 0;
+    if (!from || tried.score(cuts_of(*from)).excess_bytes > 0) continue;
+    descend_from(*from);
+    fits = true;
   }
   if (fits) return;
   const auto fitting = limits.memory ? first_that_fits(sums, *limits.memory, tried) : std::nullopt;
