@@ -245,6 +245,55 @@ TEST(Search, WinnersEqualTheBestOfAllSplits) {
   EXPECT_GT(moved, 0) << "the slowest stage alone must not decide everywhere";
 }
 
+std::int64_t peak_of(const Candidate& candidate, const SplitCosts& costs) {
+  const StageCosts model(costs.times);
+  const TaskGraph graph = graph_of(candidate.spec.text(), candidate.shape, model.links());
+  std::int64_t peak = 0;
+  for (const RankMemory& rank : memory(graph, run(graph, model), costs.sizes)) {
+    peak = std::max(peak, rank.peak.bytes);
+  }
+  return peak;
+}
+
+TEST(Search, WinnersUnderALimitEqualTheBestOfAllSplitsThatFit) {
+  const Chain chain{.forward = {5, 1, 1, 3, 1, 2, 4, 2},
+                    .message = {6, 1, 4, 1, 3, 1, 1, 0},
+                    .weight = {900, 100, 4000, 100, 500, 100, 2000, 3000}};
+  int fitting = 0, refused = 0;
+  for (const std::int64_t limit : {9'000, 13'000, 18'000, 25'000, 40'000}) {
+    std::vector<Candidate> candidates;
+    for (const char* spec : {"1f1b", "gpipe:recompute=always", "zb-h1", "chimera"}) {
+      candidates.push_back(chain.candidate(spec, {.stages = 4, .micro_batches = 4}));
+    }
+    for (const char* spec : {"zb-v", "interleaved-1f1b"}) {
+      candidates.push_back(chain.candidate(spec, {.stages = 4, .chunks = 2, .micro_batches = 4}));
+    }
+    for (const char* spec : {"pipedream", "fdg", "dsp"}) {
+      candidates.push_back(chain.candidate(spec, {.stages = 4, .batches = 32}));
+    }
+    const std::vector<Finding> findings = search(candidates, {.memory = limit, .staleness = {}});
+    for (std::size_t c = 0; c < candidates.size(); ++c) {
+      const Candidate& candidate = candidates[c];
+      SCOPED_TRACE(fmt::format("{} limit {}", candidate.spec.text(), limit));
+      const TaskGraph tasks = candidate.spec.make(candidate.shape).build();
+      double best = INFINITY;
+      for (const Split& split : all_splits(8, 4)) {
+        const SplitCosts costs = chain.costs(tasks, split);
+        if (peak_of(candidate, costs) > limit) continue;
+        const StageCosts model(costs.times);
+        best = std::min(best, period_ms(candidate.spec.text(), candidate.shape, model));
+      }
+      EXPECT_EQ(findings[c].refused.has_value(), std::isinf(best)) << findings[c].reason;
+      ++(std::isinf(best) ? refused : fitting);
+      if (std::isinf(best)) continue;
+      EXPECT_DOUBLE_EQ(findings[c].price.period_ns / 1e6, best);
+      EXPECT_LE(findings[c].price.peak_bytes, limit);
+    }
+  }
+  EXPECT_GT(fitting, 15);
+  EXPECT_GT(refused, 5);
+}
+
 // O13: heavy ends. The only split whose slowest stage takes 2 is 1/2/2/1.
 TEST(Search, O13GivesHeavyEndsStagesOfTheirOwn) {
   const Chain chain{.forward = {2, 1, 1, 1, 1, 2}, .message = {0, 0, 0, 0, 0, 0}};
