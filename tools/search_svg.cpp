@@ -46,6 +46,44 @@ class Axis {
   double from_, to_, least_, most_;
 };
 
+/// Finds places for names beside dots.
+class Labels {
+ public:
+  struct Place {
+    double x = 0, y = 0;  ///< where the text begins, on its base line
+  };
+  Place place(double x, double y, std::size_t characters) {
+    const double length = character * static_cast<double>(characters);
+    Place best{x + gap, y - gap};
+    bool found = false;
+    for (const double down : {-gap, 2 * gap, -3 * gap, 4 * gap, -5 * gap, 6 * gap}) {
+      for (const double from : {x + gap, x - gap - length}) {
+        const bool inside = from >= left && from + length <= width - right;
+        if (found || !inside || covers_another(from, y + down, length)) continue;
+        best = {from, y + down};
+        found = true;
+      }
+    }
+    taken_.push_back({best, length});
+    return best;
+  }
+
+ private:
+  struct Taken {
+    Place at;
+    double length = 0;
+  };
+  static constexpr double character = 6.5, line = 13, gap = 7;
+
+  bool covers_another(double x, double y, double length) const {
+    return std::ranges::any_of(taken_, [&](const Taken& other) {
+      return std::abs(y - other.at.y) < line && x < other.at.x + other.length &&
+             other.at.x < x + length;
+    });
+  }
+  std::vector<Taken> taken_;
+};
+
 constexpr double mib = 1 << 20;
 double memory_of(const sim::Finding& finding) {
   return static_cast<double>(finding.price.peak_bytes) / mib;
@@ -77,7 +115,7 @@ class Picture {
         if (finding(f).on_front == on_front) svg += dot(f);
       }
     }
-    return svg + legend() + "</svg>\n";
+    return svg + names() + legend() + "</svg>\n";
   }
 
  private:
@@ -152,11 +190,19 @@ class Picture {
         x, y, on_front ? 5 : 3, on_front ? colour : "none", colour, escape_html(name(f)),
         format_ms(time_of(finding(f))), sim::format_size(finding(f).price.peak_bytes),
         finding(f).price.staleness);
-    if (on_front) {
-      const bool to_the_left = x > (left + width - right) / 2;  // away from the legend
-      svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n",
-                         to_the_left ? x - 8 : x + 8, y - 6, to_the_left ? "end" : "start",
-                         escape_html(name(f)));
+    return svg;
+  }
+
+  /// The names of those on the front, each beside its dot and off the others where there is room.
+  std::string names() const {
+    std::string svg;
+    Labels labels;
+    for (const std::size_t f : result_.distinct()) {
+      if (!finding(f).on_front) continue;
+      const std::string text = name(f);
+      const auto [x, y] = labels.place(memory_.at(memory_of(finding(f))),
+                                       time_.at(time_of(finding(f))), text.size());
+      svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", x, y, escape_html(text));
     }
     return svg;
   }
