@@ -47,7 +47,7 @@ class StageTable {
     }
     std::ranges::sort(loads);
     loads.erase(std::ranges::unique(loads).begin(), loads.end());
-    const std::size_t most = std::max<std::size_t>(4, most_cells / cells_.size());
+    const std::size_t most = std::max<std::size_t>(4, most_looks / cells_.size());
     if (loads.size() <= most) return loads;
     std::vector<double> chosen;
     for (std::size_t c = 0; c < most; ++c)
@@ -85,7 +85,7 @@ class StageTable {
   struct Cell {
     double load = infinity, passage = infinity;
   };
-  static constexpr std::size_t most_cells = 20'000'000;  ///< that all bounds together look at
+  static constexpr std::size_t most_looks = 20'000'000;  ///< of all bounds together, at cells
 
   const Cell& cell(int first, int last, int stage) const {
     return cells_[(at(stage) * at(layers_) + at(first)) * at(layers_) + at(last)];
@@ -193,7 +193,9 @@ std::optional<Split> fastest_split(const StageSums& sums, std::optional<std::int
 
 std::optional<Split> shortest_split(const StageSums& sums, std::optional<std::int64_t> limit) {
   const std::optional<Split> fastest = fastest_split(sums, limit);
-  if (!fastest) return std::nullopt;
+  constexpr double most_cells = 4e6;  // of a table with 16 bytes each
+  const double cells = static_cast<double>(sums.stages()) * sums.layers() * sums.layers();
+  if (!fastest || cells > most_cells) return fastest;
   const StageTable table(sums, limit);
   double least = 0;
   for (int k = 0; k < sums.stages(); ++k) {

@@ -83,7 +83,8 @@ class StageSums {
 std::optional<Split> fastest_split(const StageSums& sums, std::optional<std::int64_t> limit);
 /// The least (M-1) x largest load + sum of passages: a batch that fills the pipeline and drains it
 /// again takes about that long. For each bound of the load by dynamic programming; exact where the
-/// splits have few different loads, else the best of evenly chosen bounds. As above otherwise.
+/// splits have few different loads, else the best of evenly chosen bounds. As above otherwise, and
+/// the same split as above where stages x layers^2 exceed 4 million.
 std::optional<Split> shortest_split(const StageSums& sums, std::optional<std::int64_t> limit);
 /// Exact: the smallest largest bytes.
 Split smallest_split(const StageSums& sums);
