@@ -32,6 +32,19 @@ Cluster::Cluster(Parts parts) : parts_(std::move(parts)) {
           parts_.name, missing);
 }
 
+Cluster Cluster::with_placement(std::vector<int> placement) const {
+  std::vector<bool> taken(parts_.devices.size(), false);
+  for (const int device : placement) {
+    require(device >= 0 && device < devices(), "{}: there is no device {}, only 0 to {}",
+            parts_.name, device, devices() - 1);
+    require(!taken[device], "{}: device {} has a rank already", parts_.name, device);
+    taken[device] = true;
+  }
+  Parts parts = parts_;
+  parts.placement = std::move(placement);
+  return Cluster(std::move(parts));
+}
+
 Route Cluster::route(int from, int to) const {
   struct Reached {
     int hops = std::numeric_limits<int>::max();

@@ -67,6 +67,8 @@ class Cluster {
   int node_of(int device) const { return parts_.devices[device].node; }
   const std::vector<Link>& links() const& { return parts_.links; }
   const std::vector<int>& placement() const& { return parts_.placement; }
+  /// The same with its ranks on these devices. Throws Error for one that there is not, or twice.
+  Cluster with_placement(std::vector<int> devices) const;
   /// Fewest links, then least latency, then the first in the file. Empty within a device.
   Route route(int from, int to) const;
 

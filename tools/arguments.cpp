@@ -97,6 +97,20 @@ void Arguments::require_outputs(const std::vector<std::string_view>& names) cons
   }
 }
 
+std::vector<int> Arguments::wholes(std::string_view name, int least, int most) const {
+  std::vector<int> result;
+  const auto given = text(name);
+  if (!given) return result;
+  for (const std::string_view entry : sim::split_list(*given)) {
+    const auto value = static_cast<int>(sim::parse_whole(place(name), entry, least, most));
+    if (std::ranges::find(result, value) != result.end()) {
+      refuse(name, *given, fmt::format("names {} twice", value));
+    }
+    result.push_back(value);
+  }
+  return result;
+}
+
 std::vector<double> Arguments::reals(std::string_view name) const {
   std::vector<double> result;
   const auto given = text(name);

@@ -53,6 +53,9 @@ class Arguments {
   std::vector<std::int64_t> sizes(std::string_view name, int count) const;
   /// Checks the flags that name files to write: none may be empty, no two the same file.
   void require_outputs(const std::vector<std::string_view>& names) const;
+  /// A list of whole numbers between least and most, each once. Empty when not given.
+  std::vector<int> wholes(std::string_view name, int least = 0,
+                          int most = std::numeric_limits<int>::max()) const;
   /// A list of finite numbers. Empty when not given.
   std::vector<double> reals(std::string_view name) const;
 

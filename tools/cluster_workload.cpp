@@ -21,6 +21,9 @@ ClusterWorkload read_cluster_workload(const Arguments& arguments) {
                            .precision = asked_precision(arguments),
                            .optimizer = asked_optimizer(arguments)};
   workload.model = asked_facts(arguments, static_cast<double>(exec::bytes_of(workload.precision)));
+  if (const auto devices = arguments.wholes("placement"); !devices.empty()) {
+    workload.cluster = workload.cluster.with_placement(devices);
+  }
   workload.links_are_shared = arguments.choice("contention", {"none", "fair"}) == "fair";
   workload.tree_reduces = arguments.choice("all-reduce", {"ring", "tree"}) == "tree";
   return workload;
@@ -77,6 +80,15 @@ StagePieces cluster_pieces(const ClusterWorkload& workload, int size, const Task
     pieces.kind_of.push_back(kind->second);
   }
   return pieces;
+}
+
+std::vector<sim::Route> routes_of(const sim::Cluster& cluster, const TaskGraph& graph) {
+  const Places places(cluster, graph);
+  std::vector<sim::Route> routes;
+  for (const Stage k : up_to<Stage>(graph.shape().stages_a_copy() - 1)) {
+    routes.push_back(places.route(k, k + 1));
+  }
+  return routes;
 }
 
 std::vector<std::int64_t> cluster_tapes(const ClusterWorkload& workload, int size,

@@ -27,7 +27,7 @@ struct ClusterWorkload {
   bool tree_reduces = false;      ///< --all-reduce tree, else ring
 };
 
-/// --cluster, --model, --precision, --optimizer, --contention, --all-reduce.
+/// --cluster, --placement, --model, --precision, --optimizer, --contention, --all-reduce.
 ClusterWorkload read_cluster_workload(const Arguments& arguments);
 
 /// Of one piece of `size` samples: every layer by the roofline of that type of device. In a model
@@ -48,6 +48,9 @@ struct StagePieces {
 };
 /// Throws Error when the graph has more ranks than the cluster has places.
 StagePieces cluster_pieces(const ClusterWorkload& workload, int size, const TaskGraph& graph);
+
+/// From each stage of the model to the next, in the first copy.
+std::vector<sim::Route> routes_of(const sim::Cluster& cluster, const TaskGraph& graph);
 
 /// Tapes of a piece of `size` samples on each stage.
 std::vector<std::int64_t> cluster_tapes(const ClusterWorkload& workload, int size,

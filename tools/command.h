@@ -54,5 +54,6 @@ Command partition_command();
 Command diff_command();
 Command check_command();
 Command convert_command();
+Command search_command();
 
 }  // namespace unlatch::tools

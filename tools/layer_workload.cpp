@@ -18,11 +18,6 @@ double overlap_here(const TaskGraph& graph) {
   return exec::CpuBackend::lanes_share_a_worker(graph, workers) ? 0 : 1;
 }
 
-/// How much of R hides beside F where nobody says it: on a GPU the two share it.
-double usual_overlap(const LayerWorkload& layers, const TaskGraph& graph) {
-  return layers.profile && layers.profile->of_cpu() ? overlap_here(graph) : 0;
-}
-
 /// Every stage pays for its layers on the slowest device among the copies of the model, layer by
 /// layer.
 StagePrices prices_of_stages(const StagePieces& pieces, const std::vector<bool>& pays_recompute) {
@@ -68,6 +63,10 @@ sim::StageTimes times_of_stages(const StagePieces& pieces,
 }
 
 }  // namespace
+
+double usual_overlap(const LayerWorkload& layers, const TaskGraph& graph) {
+  return layers.profile && layers.profile->of_cpu() ? overlap_here(graph) : 0;
+}
 
 TaskCosts LayerWorkload::costs(const TaskGraph& graph, double busy, const TaskGraph& placed) const {
   const int size = batch_size / graph.shape().micro_batches;

@@ -66,16 +66,26 @@ models::ModelFacts asked_facts(const Arguments& arguments, double element_bytes)
   return facts_of(models::make_transformer(name, read_text), element_bytes);
 }
 
-std::vector<models::StageRange> asked_partition(const Arguments& arguments,
-                                                std::span<const double> layer_costs, int stages) {
-  const std::string how = arguments.text("partition", "auto");
+void require_partition_name(const std::string& how, std::string_view place) {
+  if (how == "uniform" || how == "auto") return;
+  require(how.find_first_not_of("0123456789/") == std::string::npos && !how.empty(),
+          "{} '{}': must be auto, uniform or layer counts like 3/2/1", place, how);
+}
+
+std::vector<models::StageRange> split_by(const std::string& how,
+                                         std::span<const double> layer_costs, int stages,
+                                         std::string_view place) {
   const int layers = static_cast<int>(layer_costs.size());
   if (how == "uniform") return models::uniform_partition(layers, stages);
   if (how == "auto") return models::balanced_partition(layer_costs, stages);
-  require(how.find_first_not_of("0123456789/") == std::string::npos && !how.empty(),
-          "{} '{}': must be auto, uniform or layer counts like 3/2/1", arguments.place("partition"),
-          how);
+  require_partition_name(how, place);
   return models::explicit_partition(how, layers, stages);
+}
+
+std::vector<models::StageRange> asked_partition(const Arguments& arguments,
+                                                std::span<const double> layer_costs, int stages) {
+  return split_by(arguments.text("partition", "auto"), layer_costs, stages,
+                  arguments.place("partition"));
 }
 
 std::vector<models::StageRange> asked_partition(const Arguments& arguments,

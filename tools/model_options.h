@@ -2,6 +2,8 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/dataset.h"
@@ -21,6 +23,12 @@ models::Model asked_model_for(const Arguments& arguments, const models::Dataset&
 /// activation.
 models::ModelFacts asked_facts(const Arguments& arguments, double element_bytes);
 
+/// Throws Error that begins with `place` unless it is auto, uniform or n1/n2/..
+void require_partition_name(const std::string& how, std::string_view place);
+/// A partition by its name: auto, uniform or n1/n2/.. over layers of these costs.
+std::vector<models::StageRange> split_by(const std::string& how,
+                                         std::span<const double> layer_costs, int stages,
+                                         std::string_view place = "--partition");
 /// --partition auto (the default), uniform or n1/n2/.. over layers of these costs.
 std::vector<models::StageRange> asked_partition(const Arguments& arguments,
                                                 std::span<const double> layer_costs, int stages);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <exception>
 #include <new>
 #include <string>
@@ -29,7 +28,7 @@ std::vector<Command> commands() {
           tools::compare_command(),   tools::stragglers_command(), tools::numerics_command(),
           tools::train_command(),     tools::eval_command(),       tools::profile_command(),
           tools::partition_command(), tools::diff_command(),       tools::check_command(),
-          tools::convert_command()};
+          tools::convert_command(),   tools::search_command()};
 }
 
 std::string overview(const std::vector<Command>& all) {
@@ -46,9 +45,6 @@ std::string overview(const std::vector<Command>& all) {
 const Command& find_command(const std::vector<Command>& all, const std::string& name) {
   const auto found = std::ranges::find(all, name, &Command::name);
   if (found != all.end()) return *found;
-  constexpr std::array<std::string_view, 1> later{"search"};
-  require(std::ranges::find(later, name) == later.end(),
-          "'unlatch {}' is not available in this version of unlatch", name);
   std::vector<std::string_view> names;
   names.reserve(all.size());
   for (const Command& command : all) names.push_back(command.name);

@@ -67,7 +67,13 @@ void check_batch_size(const Arguments& arguments, const Shape& shape) {
       shape.replicas > 1 ? fmt::format(" x --replicas {}", shape.replicas) : "", parts);
 }
 
-/// Costs come from flags, from a profile or from a cluster: from one of them.
+}  // namespace
+
+void require_layers_from_one(const Arguments& arguments) {
+  require(!arguments.has("profile") || !arguments.has("cluster"),
+          "--profile and --cluster both say what layers cost; leave one of them out");
+}
+
 void require_one_source(const Arguments& arguments, bool of_stages) {
   const bool profile = arguments.has("profile") && !of_stages, cluster = arguments.has("cluster");
   for (std::string_view name : {"batch-size", "partition", "uneven"}) {
@@ -76,7 +82,8 @@ void require_one_source(const Arguments& arguments, bool of_stages) {
             "are {}",
             arguments.place(name), of_stages ? "those of measured stages" : "abstract");
   }
-  for (std::string_view name : {"model", "data", "precision", "optimizer", "contention"}) {
+  for (std::string_view name :
+       {"model", "data", "precision", "optimizer", "placement", "contention"}) {
     require(cluster || !arguments.has(name), "{} is for --cluster FILE", arguments.place(name));
   }
   for (std::string_view name : {"forward", "backward", "input-grad", "weight-grad"}) {
@@ -97,6 +104,8 @@ void require_one_source(const Arguments& arguments, bool of_stages) {
     }
   }
 }
+
+namespace {
 
 /// R is F unless --recompute says otherwise.
 void take_measured_stages(const Arguments& arguments, const StageProfileFile& measured,
@@ -192,8 +201,7 @@ bool all_synchronous(const std::vector<ScheduleSpec>& specs) {
 
 Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous) {
   Workload workload;
-  require(!arguments.has("profile") || !arguments.has("cluster"),
-          "--profile and --cluster both say what layers cost; leave one of them out");
+  require_layers_from_one(arguments);
   std::optional<StageProfileFile> measured;
   if (arguments.has("profile")) measured = read_stage_profile(*arguments.text("profile"));
   workload.shape = read_shape(arguments, spec, synchronous,

@@ -109,6 +109,15 @@ void note_assumptions(const Workload& workload, const ScheduleSpec& spec);
 
 bool all_synchronous(const std::vector<ScheduleSpec>& specs);
 
+/// Throws Error for --profile beside --cluster.
+void require_layers_from_one(const Arguments& arguments);
+/// Costs come from flags, from a profile of layers or of stages, or from a cluster. Throws Error for
+/// flags of two of them.
+void require_one_source(const Arguments& arguments, bool of_stages);
+
+/// How much of R hides beside F where nobody says it: on a GPU the two share it.
+double usual_overlap(const LayerWorkload& layers, const TaskGraph& graph);
+
 /// --profile or --cluster, --batch-size, --partition and --overlap.
 LayerWorkload read_layers(const Arguments& arguments);
 

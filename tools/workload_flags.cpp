@@ -15,24 +15,25 @@ FlagGroup shape_flags() {
 }
 
 FlagGroup cost_flags() {
-  return {"Costs of one micro-batch, one value or one a stage (boundary); bare numbers are ms",
-          {{"forward", "T[,T...]", "F (1)"},
-           {"backward", "T[,T...]", "B (2F)"},
-           {"input-grad", "T[,T...]", "I, the input gradient half of B (B/2)"},
-           {"weight-grad", "T[,T...]", "W, the weight gradient half of B (B-I)"},
-           {"recompute", "T[,T...]", "R (F)"},
-           {"update", "T[,T...]", "U (0)"},
-           {"transfer", "T[,T...]", "Messages of both directions (0)"},
-           {"activation-transfer", "T[,T...]", "Messages towards the loss (0)"},
-           {"gradient-transfer", "T[,T...]", "Messages towards the input (0)"},
-           {"all-reduce", "T[,T...]", "AR of a stage over its copies (0); or ring, tree (--cluster)"},
-           {"push", "T[,T...]", "A copy's gradients of a stage to its server (0)"},
-           {"pull", "T[,T...]", "A stage's weights from its server to a copy (0)"},
-           {"overlap", "W[,W...]", "How much of R hides beside F, from 0 to 1 (1)"},
-           {"sends", "HOW",
-            "buffered, or rendezvous or grouped: both ranks wait for a message (buffered)"},
-           {"send-engines", "HOW",
-            "peer: a queue for each boundary and direction; one: for all sends of a rank (peer)"}}};
+  return {
+      "Costs of one micro-batch, one value or one a stage (boundary); bare numbers are ms",
+      {{"forward", "T[,T...]", "F (1)"},
+       {"backward", "T[,T...]", "B (2F)"},
+       {"input-grad", "T[,T...]", "I, the input gradient half of B (B/2)"},
+       {"weight-grad", "T[,T...]", "W, the weight gradient half of B (B-I)"},
+       {"recompute", "T[,T...]", "R (F)"},
+       {"update", "T[,T...]", "U (0)"},
+       {"transfer", "T[,T...]", "Messages of both directions (0)"},
+       {"activation-transfer", "T[,T...]", "Messages towards the loss (0)"},
+       {"gradient-transfer", "T[,T...]", "Messages towards the input (0)"},
+       {"all-reduce", "T[,T...]", "AR of a stage over its copies (0); or ring, tree (--cluster)"},
+       {"push", "T[,T...]", "A copy's gradients of a stage to its server (0)"},
+       {"pull", "T[,T...]", "A stage's weights from its server to a copy (0)"},
+       {"overlap", "W[,W...]", "How much of R hides beside F, from 0 to 1 (1)"},
+       {"sends", "HOW",
+        "buffered, or rendezvous or grouped: both ranks wait for a message (buffered)"},
+       {"send-engines", "HOW",
+        "peer: a queue for each boundary and direction; one: for all sends of a rank (peer)"}}};
 }
 
 FlagGroup memory_flags() {
@@ -63,6 +64,7 @@ FlagGroup layer_flags() {
            {"data", "SPEC", "With --cluster: data whose shape the model takes (its usual one)"},
            {"precision", "P", "With --cluster: fp32, tf32, bf16 or fp16 (fp32)"},
            {"optimizer", "SPEC", "With --cluster: optimizer of the update (sgd)"},
+           {"placement", "D[,D...]", "With --cluster: devices of the ranks, from 0 (the file's)"},
            {"contention", "HOW", "With --cluster: none, or fair: transfers share links (none)"},
            {"batch-size", "B", "Samples a batch; of a transformer, sequences"},
            {"partition", "HOW", "auto (smallest largest cost), uniform, or n1/n2/.. layers"},

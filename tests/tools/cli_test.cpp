@@ -108,7 +108,7 @@ TEST(CommandLine, TakesASingleValuedFlagOnce) {
 TEST(CommandLine, SaysWhatThisVersionDoesNotHave) {
   const Folder folder;
   for (const char* arguments :
-       {"search", "train --schedule bp --model mlp --data digits --cluster c.json",
+       {"train --schedule bp --model mlp --data digits --cluster c.json",
         "train --schedule bp --model mlp --data digits --resume d",
         "train --schedule bp --model mlp --data digits --checkpoint d",
         "train --schedule bp --model mlp --data digits --clock simulated"}) {
