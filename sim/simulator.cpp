@@ -5,6 +5,7 @@
 
 #include "schedules/error.h"
 #include "sim/event_simulator.h"
+#include "sim/shared_workers.h"
 
 namespace unlatch::sim {
 
@@ -60,6 +61,7 @@ Span recompute_beside(nanoseconds ready, nanoseconds recompute, const Span& forw
 
 Timeline run(const TaskGraph& graph, const CostModel& costs) {
   if (const Traffic* traffic = costs.traffic()) return run(graph, costs, *traffic);
+  if (shares_workers(graph, costs)) return run_on_workers(graph, costs);
   if (const CostTable* table = costs.table()) {
     return run_with(graph, costs,
                     [table](const Task& task) { return table->at(task.op, task.stage); });

@@ -203,6 +203,7 @@ StragglerCosts::StragglerCosts(const StageCosts& costs, const TaskGraph& graph,
                                std::vector<double> slow, Straggler straggler, std::uint64_t seed,
                                int run)
     : traffic_(costs.traffic()),
+      workers_(costs.workers()),
       table_(*costs.table()),
       overlap_(costs.times().overlap),
       slow_(std::move(slow)),

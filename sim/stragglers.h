@@ -58,9 +58,11 @@ class StragglerCosts final : public CostModel {
   /// Without random draws the costs are as fixed as those they wrap.
   const CostTable* table() const override { return straggler_.random() ? nullptr : &table_; }
   const Traffic* traffic() const override { return traffic_; }
+  int workers() const override { return workers_; }
 
  private:
   const Traffic* traffic_;  ///< of the costs it wraps
+  int workers_;             ///< of them too
   CostTable table_;         ///< slow factors included where nothing is drawn
   std::vector<double> overlap_;
   std::vector<Rank> rank_of_stage_;

@@ -1,6 +1,7 @@
 #include "tools/workload.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "exec/cpu_backend.h"
 #include "schedules/error.h"
@@ -9,6 +10,7 @@
 #include "tools/model_options.h"
 #include "tools/schedule_input.h"
 #include "tools/terminal.h"
+#include "tools/training.h"
 
 namespace unlatch::tools {
 namespace {
@@ -83,6 +85,8 @@ void require_one_source(const Arguments& arguments) {
             "are abstract",
             arguments.place(name));
   }
+  require(profile || !arguments.has("threads"), "{} is for --profile FILE",
+          arguments.place("threads"));
   for (std::string_view name : {"model", "data", "precision", "optimizer", "contention"}) {
     require(cluster || !arguments.has(name), "{} is for --cluster FILE", arguments.place(name));
   }
@@ -100,22 +104,26 @@ void require_one_source(const Arguments& arguments) {
   }
 }
 
-/// On this machine R hides beside F only where it has a worker of its own.
-double overlap_here(const TaskGraph& graph) {
-  const int workers = exec::CpuBackend::default_workers(graph);
-  return exec::CpuBackend::lanes_share_a_worker(graph, workers) ? 0 : 1;
+/// Workers that share the lanes of a run on the CPU; 0 where every lane has one of its own.
+int shared_workers(const LayerWorkload& layers, const TaskGraph& graph) {
+  if (!layers.profile || !layers.profile->of_cpu()) return 0;
+  const int workers =
+      layers.threads > 0 ? layers.threads : exec::CpuBackend::default_workers(graph);
+  return exec::CpuBackend::lanes_share_a_worker(graph, workers) ? workers : 0;
 }
 
-/// How much of R hides beside F where nobody says it: on a GPU the two share it.
-double usual_overlap(const LayerWorkload& layers, const TaskGraph& graph) {
-  return layers.profile && layers.profile->of_cpu() ? overlap_here(graph) : 0;
+/// How much of R hides beside F where nobody says it: all where it has a worker of its own; on a
+/// GPU the two share it.
+double usual_overlap(const LayerWorkload& layers, int workers) {
+  return layers.profile && layers.profile->of_cpu() && workers == 0 ? 1 : 0;
 }
 
 TaskCosts costs_of_layers(const LayerWorkload& layers, const TaskGraph& graph, double busy,
                           const TaskGraph& placed) {
   const int size = layers.batch_size / graph.shape().micro_batches;
   const PieceCosts piece = layers.piece(size, busy);
-  const double overlap = layers.overlap ? *layers.overlap : usual_overlap(layers, graph);
+  const int workers = shared_workers(layers, graph);
+  const double overlap = layers.overlap ? *layers.overlap : usual_overlap(layers, workers);
   const std::vector<bool> replays = replaying_stages(graph);
   const std::vector<bool> hidden(replays.size(), false);
   TaskCosts costs;
@@ -124,6 +132,7 @@ TaskCosts costs_of_layers(const LayerWorkload& layers, const TaskGraph& graph, d
   costs.partition = layers.partition(alone, overlap < 1 ? replays : hidden);
   const int copies = graph.shape().copies;
   costs.times = stage_times_of(piece, costs.partition, replays, overlap).for_copies(copies);
+  costs.times.workers = workers;
   costs.sizes = memory_sizes_of(piece, costs.partition);
   if (layers.cluster) {
     require(copies == 1 || graph.learning().agreement.is_dense_all_reduce(),
@@ -153,6 +162,7 @@ LayerWorkload read_layers(const Arguments& arguments) {
   }
   layers.batch_size = arguments.whole("batch-size", 1);
   if (arguments.has("overlap")) layers.overlap = arguments.real("overlap", 1, 0, 1);
+  layers.threads = asked_threads(arguments);
   layers.partition = [&arguments](const PieceCosts& piece, const std::vector<bool>& pays) {
     std::vector<double> costs;
     for (std::size_t j = 0; j < piece.forward.size(); ++j) {
@@ -248,6 +258,10 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
   require_one_source(arguments);
   if (arguments.has("profile") || arguments.has("cluster")) {
     workload.layers = read_layers(arguments);
+    const auto& measured = workload.layers->profile;
+    require(!arguments.has("threads") || measured->of_cpu(),
+            "{} counts threads of the CPU, and the profile is of a {}; leave it out",
+            arguments.place("threads"), measured ? measured->device : "cluster");
   } else {
     workload.times = sim::stage_times(cost_settings(arguments), stages);
     workload.sizes = read_memory_sizes(arguments, stages);
@@ -277,18 +291,28 @@ void note_missing_cores(const Workload& workload, const ScheduleSpec& spec) {
     measured = std::max(measured, one_of.workers);
   }
   const int ranks = spec.effective(workload.shape).ranks();
-  if (ranks <= measured) return;
   if (!profile.of_cpu()) {
+    if (ranks <= measured) return;
     say(
         fmt::format("note: {} ranks, but the profile is of one {}; the times assume one for every "
                     "rank",
                     ranks, profile.device));
     return;
   }
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = workload.layers->threads > 0 ? workload.layers->threads : cores;
+  if (ranks > threads) {
+    say(
+        fmt::format("note: {} ranks take turns on {} worker threads, a core each; --threads names "
+                    "another number",
+                    ranks, threads));
+  }
+  const int workers = std::min(ranks, threads);
+  if (workers <= measured) return;
   say(
-      fmt::format("note: {} ranks, but the profile was measured with at most {} workers at once; "
-                  "the times assume a core for every rank",
-                  ranks, measured));
+      fmt::format("note: {} workers, but the profile was measured with at most {} workers at once; "
+                  "the times assume that more cost the same",
+                  workers, measured));
 }
 
 void require_buildable(const Shape& shape, const ScheduleSpec& spec) {

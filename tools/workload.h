@@ -34,6 +34,7 @@ struct LayerWorkload {
   std::optional<ClusterWorkload> cluster;  ///< or computed; one of the two
   int batch_size = 0;
   std::optional<double> overlap;  ///< as asked; else what this machine's cores allow
+  int threads = 0;                ///< workers with a core each, on the CPU; 0: as many as cores
   /// Partition for a schedule, from the costs of its pieces and the stages that pay for R.
   std::function<std::vector<models::StageRange>(const PieceCosts&, const std::vector<bool>&)>
       partition;
@@ -92,8 +93,8 @@ MemorySizes read_memory_sizes(const Arguments& arguments, int stages);
 /// Reads and checks all of them, for one of the command's schedules.
 Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous);
 
-/// Says so when there are more ranks than were measured working at once: the predictions then assume
-/// a core for each of them.
+/// Says so when ranks share worker threads, and when more of these work at once than were measured:
+/// the predictions then assume that more cost the same.
 void note_missing_cores(const Workload& workload, const ScheduleSpec& spec);
 
 bool all_synchronous(const std::vector<ScheduleSpec>& specs);

@@ -58,6 +58,7 @@ FlagGroup straggler_flags() {
 FlagGroup layer_flags() {
   return {"Costs of layers",
           {{"profile", "FILE", "Measured costs, made by 'unlatch profile'"},
+           {"threads", "T", "With a CPU's profile: workers, a core each (as many as cores here)"},
            {"cluster", "FILE|NAME", "Computed costs of --model on that hardware"},
            {"model", "NAME", "With --cluster: the model"},
            {"data", "SPEC", "With --cluster: data whose shape the model takes (its usual one)"},
