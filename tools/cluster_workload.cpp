@@ -151,7 +151,7 @@ PieceCosts cluster_costs(const ClusterWorkload& workload, int size) {
     piece.weight_grad_activation_bytes.push_back(
         of_samples(models::weight_grad_activation_bytes(layer, shapes[j])) * element / float_bytes);
     piece.parameter_bytes.push_back(parameters * float_bytes);
-    piece.handover.push_back(0);
+    piece.handover.emplace_back();
   }
   piece.forward_only = piece.forward;
   return piece;
