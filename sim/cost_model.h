@@ -42,6 +42,8 @@ class CostModel {
   /// The same durations as a table where they depend on nothing else, else null. The simulator
   /// asks once a run and then reads the table, which saves a virtual call a task.
   virtual const CostTable* table() const { return nullptr; }
+  /// Worker threads with a core each that all lanes of F, B, R and U share; 0: one for every lane.
+  virtual int workers() const { return 0; }
   /// Transfers whose time depends on what else is on the links; null where costs say it all.
   virtual const Traffic* traffic() const { return nullptr; }
   /// When lanes of the graph that these costs are for stand still; null where none does.

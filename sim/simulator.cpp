@@ -6,6 +6,7 @@
 #include "schedules/error.h"
 #include "sim/event_simulator.h"
 #include "sim/pauses.h"
+#include "sim/shared_workers.h"
 
 namespace unlatch::sim {
 
@@ -87,7 +88,14 @@ Span recompute_beside(nanoseconds ready, nanoseconds recompute, const Span& forw
 
 Timeline run(const TaskGraph& graph, const CostModel& costs) {
   if (const Traffic* traffic = costs.traffic()) return run(graph, costs, *traffic);
-  if (const Pauses* pauses = costs.pauses()) return run_with(graph, costs, *pauses);
+  const Pauses* pauses = costs.pauses();
+  const bool shares = shares_workers(graph, costs);
+  require(!shares || pauses == nullptr,
+          "pauses of ranks that share {} worker threads are not simulated; give --threads, one for "
+          "every rank, or leave the pauses out",
+          costs.workers());
+  if (pauses != nullptr) return run_with(graph, costs, *pauses);
+  if (shares) return run_on_workers(graph, costs);
   if (const CostTable* table = costs.table()) {
     return run_with(graph, costs,
                     [table](const Task& task) { return table->at(task.op, task.stage); });

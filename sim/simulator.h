@@ -7,7 +7,8 @@ namespace unlatch::sim {
 
 /// Runs every task as soon as its lane is free and its inputs have arrived. Deterministic: the
 /// same graph and costs give the same timeline. Time O(tasks + edges); lanes are FIFO servers.
-/// Costs with traffic go through the event simulator.
+/// Costs with traffic go through the event simulator, those with fewer workers than lanes through
+/// that of shared workers.
 /// Throws Error when the run would not fit 64-bit nanoseconds (292 years).
 Timeline run(const TaskGraph& graph, const CostModel& costs);
 

@@ -114,7 +114,8 @@ StageSums::StageSums(const LayerFacts& layers, PipelineFacts pipeline)
       half_tape_(sums_of(layers.half_tape_bytes)),
       weight_(sums_of(layers.weight_bytes)),
       state_(sums_of(layers.state_bytes)),
-      handover_(layers.handover),
+      handover_in_(layers.handover_in),
+      handover_out_(layers.handover_out),
       output_(layers.output_bytes),
       input_(layers.input_bytes) {
   std::vector<double> work;
@@ -127,8 +128,8 @@ StageSums::StageSums(const LayerFacts& layers, PipelineFacts pipeline)
 double StageSums::work(int first, int last, int stage) const {
   double work = between(work_, first, last);
   work += pipeline_.stages[at(stage)].recomputed * between(recompute_, first, last);
-  if (first > 0) work += handover_[at(first - 1)];
-  if (last + 1 < layers()) work += handover_[at(last)];
+  if (first > 0) work += handover_in_[at(first)];
+  if (last + 1 < layers()) work += handover_out_[at(last)];
   return work;
 }
 

@@ -19,8 +19,9 @@ std::string text_of(const Split& split);
 /// What each layer costs for one micro-batch. One entry a layer; times in ns, sizes in bytes.
 struct LayerFacts {
   std::vector<double> forward, backward, recompute;
-  std::vector<double> update;    ///< once a batch
-  std::vector<double> handover;  ///< reading the layer's output, or its gradient, on another stage
+  std::vector<double> update;        ///< once a batch
+  std::vector<double> handover_in;   ///< what a cut in front of the layer costs it
+  std::vector<double> handover_out;  ///< what a cut behind it costs it
   std::vector<double> output_bytes, tape_bytes, half_tape_bytes;
   std::vector<double> weight_bytes;  ///< one version
   std::vector<double> state_bytes;   ///< gradient and state of the optimizer
@@ -74,7 +75,7 @@ class StageSums {
 
   PipelineFacts pipeline_;
   Sums work_, update_, recompute_, tape_, half_tape_, weight_, state_;
-  std::vector<double> handover_, output_;
+  std::vector<double> handover_in_, handover_out_, output_;
   double input_ = 0;
 };
 

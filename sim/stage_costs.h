@@ -28,6 +28,7 @@ struct StageTimes {
   std::vector<nanoseconds> all_reduce = {};  ///< of each stage's gradient or weights; empty: 0
   std::vector<nanoseconds> push = {};        ///< of each stage's gradients to its server; empty: 0
   std::vector<nanoseconds> pull = {};        ///< of its weights from there; empty: 0
+  int workers = 0;                           ///< see CostModel::workers()
 
   int stages() const { return static_cast<int>(forward.size()); }
   /// For a schedule that runs `parts` micro-batches in one piece: everything but the update, which
@@ -51,6 +52,7 @@ class StageCosts final : public CostModel {
   nanoseconds duration(const Task& task) const override { return table_.at(task.op, task.stage); }
   double overlap(Stage k) const override { return times_.overlap[k.value]; }
   const CostTable* table() const override { return &table_; }
+  int workers() const override { return times_.workers; }
   const Traffic* traffic() const override { return traffic_.get(); }
 
   const StageTimes& times() const& { return times_; }

@@ -74,6 +74,7 @@ StageTimes with_slow_links(StageTimes times, const TaskGraph& graph,
 StragglerCosts::StragglerCosts(const StageCosts& costs, const TaskGraph& graph,
                                const Disturbance& disturbance, int run)
     : traffic_(costs.traffic()),
+      workers_(costs.workers()),
       table_(*costs.table()),
       overlap_(costs.times().overlap),
       node_of_rank_(disturbance.node_of_rank),

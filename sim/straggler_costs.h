@@ -38,6 +38,7 @@ class StragglerCosts final : public CostModel {
   /// Without random draws the costs are as fixed as those they wrap.
   const CostTable* table() const override { return draws_.empty() ? &table_ : nullptr; }
   const Traffic* traffic() const override { return traffic_; }
+  int workers() const override { return workers_; }
   const Pauses* pauses() const override { return pauses_.places.empty() ? nullptr : &pauses_; }
 
  private:
@@ -61,6 +62,7 @@ class StragglerCosts final : public CostModel {
   std::optional<StragglerPlace> drawn_for(const Straggler& straggler, const LanePlace& lane) const;
 
   const Traffic* traffic_;  ///< of the costs it wraps
+  int workers_;             ///< of them too
   CostTable table_;         ///< slow factors included where nothing is drawn
   std::vector<double> overlap_;
   std::vector<LanePlace> lanes_;

@@ -60,7 +60,7 @@ PieceCosts cluster_costs(const ClusterWorkload& workload, const sim::DeviceType&
     piece.tape_bytes.push_back(layer.tape_bytes * samples);
     piece.weight_grad_activation_bytes.push_back(layer.weight_grad_activation_bytes * samples);
     piece.parameter_bytes.push_back(own * float_bytes);
-    piece.handover.push_back(0);
+    piece.handover.emplace_back();
   }
   piece.forward_only = piece.forward;
   return piece;

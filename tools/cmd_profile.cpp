@@ -2,6 +2,7 @@
 // of making a profile.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <thread>
 
@@ -58,6 +59,17 @@ std::string layers_table(const exec::LayerProfile& profile) {
   return table.text();
 }
 
+std::string handovers_table(const exec::LayerProfile& profile,
+                            const std::vector<exec::HandoverCost>& costs) {
+  Table table({"<layer", "F, input ms", "F, output ms", "B, gradient ms", "B, result ms"});
+  const auto in_ms = [](double ns) { return format_number(std::round(ns / 1e3) / 1e3); };
+  for (std::size_t j = 0; j < costs.size(); ++j) {
+    table.add({profile.layers[j].name, in_ms(costs[j].forward_in), in_ms(costs[j].forward_out),
+               in_ms(costs[j].backward_in), in_ms(costs[j].backward_out)});
+  }
+  return table.text();
+}
+
 std::string to_text(const exec::LayerProfile& profile) {
   return fmt::format(
       "batch size {}, {} worker{}: means of {} steps, {} more left out\n{}"
@@ -82,9 +94,11 @@ std::string to_text(const ProfileFile& file) {
   for (const exec::LayerProfile& profile : file.profiles) {
     text += file.of_cpu() ? to_text(profile) : to_text(profile, file.device);
   }
-  if (!file.of_cpu()) return text;
-  return text + fmt::format("hand-over to another core {} ms a MiB\n",
-                            format_number(file.handover_ns_per_byte * (1 << 20) / 1e6));
+  for (const auto& [size, costs] : file.handovers) {
+    text += fmt::format("batch size {}: what a cut costs the layers beside it\n{}\n", size,
+                        handovers_table(file.profiles.front(), costs));
+  }
+  return text;
 }
 
 exec::ProfileOptions asked_options(const Arguments& arguments, int usual_warm_up) {
@@ -101,16 +115,16 @@ exec::ProfileOptions asked_options(const Arguments& arguments, int usual_warm_up
   return options;
 }
 
-/// Round by round, so that every measurement sees the machine's good and bad seconds alike.
-void measure(std::vector<std::unique_ptr<exec::LayerProfiler>>& profilers) {
-  for (bool more = true; more;) {
-    more = false;
-    for (auto& profiler : profilers) {
-      if (!profiler->wants_more()) continue;
-      profiler->measure();
-      more = true;
-    }
+/// One burst of each that wants more; false when none does.
+template <class Profilers>
+bool measured_more(Profilers& profilers) {
+  bool more = false;
+  for (auto& profiler : profilers) {
+    if (!profiler->wants_more()) continue;
+    profiler->measure();
+    more = true;
   }
+  return more;
 }
 
 /// What is measured, on whatever device.
@@ -125,18 +139,27 @@ void profile_cpu(const Arguments& arguments, const Subject& subject, ProfileFile
   constexpr int most_workers = 1024;
   const auto workers = asked_list(arguments, "workers", usual_workers(), most_workers);
   exec::ProfileOptions options = asked_options(arguments, usual_warm_up);
-  file.handover_ns_per_byte = exec::handover_ns_per_byte();
   std::vector<std::unique_ptr<exec::LayerProfiler>> profilers;
+  std::vector<std::unique_ptr<exec::HandoverProfiler>> handovers;
   for (const int size : subject.sizes) {
+    options.micro_batch_size = size;
+    handovers.push_back(
+        std::make_unique<exec::HandoverProfiler>(subject.model, subject.data.train, options));
     for (const int count : workers) {
-      options.micro_batch_size = size;
       options.workers = count;
       profilers.push_back(
           std::make_unique<exec::LayerProfiler>(subject.model, subject.data.train, options));
     }
   }
-  measure(profilers);
+  // Round by round, so that every measurement sees the machine's good and bad seconds alike.
+  for (bool more = true; more;) {
+    more = measured_more(profilers);
+    more = measured_more(handovers) || more;
+  }
   for (const auto& profiler : profilers) file.profiles.push_back(profiler->profile());
+  for (std::size_t s = 0; s < handovers.size(); ++s) {
+    file.handovers[subject.sizes[s]] = handovers[s]->costs();
+  }
 }
 
 void profile_device(const Arguments& arguments, const AskedDevice& device, const Subject& subject,

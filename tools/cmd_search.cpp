@@ -22,7 +22,7 @@ int run(const Arguments& arguments) {
   Workload workload;
   workload.shape = best.shape;
   workload.layers = *space.layers;
-  note_missing_cores(workload, best.spec);
+  note_assumptions(workload, best.spec);
   if (const auto path = arguments.text("csv")) write_search_csv(*path, result);
   if (const auto path = arguments.text("svg")) write_search_svg(*path, result);
   if (arguments.has("json")) {

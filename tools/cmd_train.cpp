@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "exec/cpu_backend.h"
 #include "schedules/error.h"
 #include "sim/time_order.h"
 #include "tools/command.h"
@@ -78,7 +79,13 @@ std::optional<Workload> profiled_workload(const Arguments& arguments, const Trai
   workload.layers = read_layers(arguments);
   note_other_device(*workload.layers->profile, plan);
   workload.layers->batch_size = plan.batch_size;
-  workload.layers->overlap = recompute_is_paid(plan, graph) ? 0 : 1;
+  if (plan.device) {
+    workload.layers->threads = 1 << 20;  // every lane runs on the GPU, F and R in turn
+    workload.layers->overlap = 0;
+  } else if (plan.threads > 0) {
+    // More workers than cores take turns on these.
+    workload.layers->threads = std::min(plan.threads, exec::CpuBackend::default_workers(graph));
+  }
   workload.disturbance.slow.assign(static_cast<std::size_t>(plan.shape.ranks()), 1.0);
   return workload;
 }

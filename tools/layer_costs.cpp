@@ -15,13 +15,18 @@ sim::LayerFacts facts_of(const PieceCosts& piece) {
                         .backward = piece.backward,
                         .recompute = piece.forward,
                         .update = piece.update,
-                        .handover = piece.handover,
+                        .handover_in = {},
+                        .handover_out = {},
                         .output_bytes = piece.output_bytes,
                         .tape_bytes = piece.tape_bytes,
                         .half_tape_bytes = piece.weight_grad_activation_bytes,
                         .weight_bytes = piece.parameter_bytes,
                         .state_bytes = piece.parameter_bytes,
                         .input_bytes = piece.input_bytes};
+  for (const exec::HandoverCost& cost : piece.handover) {
+    facts.handover_in.push_back(cost.forward_in + cost.backward_out);
+    facts.handover_out.push_back(cost.forward_out + cost.backward_in);
+  }
   facts.forward.front() += piece.input;
   facts.forward.back() += piece.target + piece.loss;
   if (piece.optimizer_state) {

@@ -12,10 +12,12 @@
 namespace unlatch::tools {
 namespace {
 
-/// On this machine R hides beside F only where it has a worker of its own.
-double overlap_here(const TaskGraph& graph) {
-  const int workers = exec::CpuBackend::default_workers(graph);
-  return exec::CpuBackend::lanes_share_a_worker(graph, workers) ? 0 : 1;
+/// Workers that share the lanes of a run on the CPU; 0 where every lane has one of its own.
+int shared_workers(const LayerWorkload& layers, const TaskGraph& graph) {
+  if (!layers.profile || !layers.profile->of_cpu()) return 0;
+  const int workers =
+      layers.threads > 0 ? layers.threads : exec::CpuBackend::default_workers(graph);
+  return exec::CpuBackend::lanes_share_a_worker(graph, workers) ? workers : 0;
 }
 
 /// Every stage pays for its layers on the slowest device among the copies of the model, layer by
@@ -65,7 +67,7 @@ sim::StageTimes times_of_stages(const StagePieces& pieces,
 }  // namespace
 
 double usual_overlap(const LayerWorkload& layers, const TaskGraph& graph) {
-  return layers.profile && layers.profile->of_cpu() ? overlap_here(graph) : 0;
+  return layers.profile && layers.profile->of_cpu() && shared_workers(layers, graph) == 0 ? 1 : 0;
 }
 
 TaskCosts LayerWorkload::costs(const TaskGraph& graph, double busy, const TaskGraph& placed) const {
@@ -80,6 +82,7 @@ TaskCosts LayerWorkload::costs(const TaskGraph& graph, double busy, const TaskGr
   result.partition = partition(prices_of_stages(alone, hidden_share < 1 ? replays : hidden));
   const int copies = graph.shape().copies;
   result.times = times_of_stages(there, result.partition, replays, hidden_share, copies);
+  result.times.workers = shared_workers(*this, graph);
   const PieceCosts& piece = there.kinds.front();  // bytes are the same on all devices
   result.sizes = memory_sizes_of(piece, result.partition);
   if (cluster) {
@@ -110,6 +113,7 @@ LayerWorkload read_layers(const Arguments& arguments) {
   }
   layers.batch_size = arguments.whole("batch-size", 1);
   if (arguments.has("overlap")) layers.overlap = arguments.real("overlap", 1, 0, 1);
+  layers.threads = asked_threads(arguments);
   layers.partition = [&arguments](const StagePrices& prices) {
     return asked_partition(arguments, prices);
   };

@@ -24,12 +24,14 @@ PieceCosts numbers_of(const ProfileFile& file, const LayerProfile& profile) {
     piece.weight_gradient.push_back(ns(layer.weight_gradient));
     piece.update.push_back(ns(layer.update));
     piece.output_bytes.push_back(static_cast<double>(layer.output_bytes));
-    piece.handover.push_back(piece.output_bytes.back() * file.handover_ns_per_byte);
     piece.tape_bytes.push_back(static_cast<double>(layer.tape_bytes));
     piece.weight_grad_activation_bytes.push_back(
         static_cast<double>(layer.weight_grad_activation_bytes));
     piece.parameter_bytes.push_back(static_cast<double>(layer.parameter_bytes));
   }
+  const auto handover = file.handovers.find(profile.micro_batch_size);
+  piece.handover.resize(profile.layers.size());
+  if (handover != file.handovers.end()) piece.handover = handover->second;
   piece.input = ns(profile.input);
   piece.target = ns(profile.target);
   piece.loss = ns(profile.loss);
@@ -52,7 +54,12 @@ PieceCosts mixed(PieceCosts a, const PieceCosts& b, double share) {
   mix_all(a.weight_gradient, b.weight_gradient);
   mix_all(a.update, b.update);
   mix_all(a.output_bytes, b.output_bytes);
-  mix_all(a.handover, b.handover);
+  for (std::size_t j = 0; j < a.handover.size(); ++j) {
+    mix(a.handover[j].forward_in, b.handover[j].forward_in);
+    mix(a.handover[j].forward_out, b.handover[j].forward_out);
+    mix(a.handover[j].backward_in, b.handover[j].backward_in);
+    mix(a.handover[j].backward_out, b.handover[j].backward_out);
+  }
   mix_all(a.tape_bytes, b.tape_bytes);
   mix_all(a.weight_grad_activation_bytes, b.weight_grad_activation_bytes);
   mix_all(a.parameter_bytes, b.parameter_bytes);
@@ -144,12 +151,13 @@ sim::StageTimes stage_times_of(const PieceCosts& piece,
   for (std::size_t k = 0; k < ranges.size(); ++k) {
     const models::StageRange& range = ranges[k];
     const bool last = k + 1 == ranges.size();
-    const double input =
-        k == 0 ? piece.input : piece.handover[static_cast<std::size_t>(range.first - 1)];
-    const double loss = last ? piece.target + piece.loss : 0;
-    const double gradient = last ? 0 : piece.handover[static_cast<std::size_t>(range.last)];
+    const exec::HandoverCost& before = piece.handover[static_cast<std::size_t>(range.first)];
+    const exec::HandoverCost& behind = piece.handover[static_cast<std::size_t>(range.last)];
+    const double input = k == 0 ? piece.input : before.forward_in;
+    const double output = last ? piece.target + piece.loss : behind.forward_out;
+    const double gradient = (last ? 0 : behind.backward_in) + (k == 0 ? 0 : before.backward_out);
     const auto& kept = replays[k] ? piece.forward_only : piece.forward;
-    times.forward.push_back(whole(sum(kept, range) + piece.overhead + input + loss));
+    times.forward.push_back(whole(sum(kept, range) + piece.overhead + input + output));
     times.recompute.push_back(whole(sum(piece.forward, range) + piece.overhead));
     times.backward.push_back(whole(sum(piece.backward, range) + piece.overhead + gradient));
     times.backward_input.push_back(

@@ -17,7 +17,7 @@ namespace unlatch::tools {
 struct PieceCosts {
   std::vector<double> forward, forward_only, backward, input_gradient, weight_gradient, update;
   std::vector<double> output_bytes, tape_bytes, weight_grad_activation_bytes, parameter_bytes;
-  std::vector<double> handover;  ///< reading a layer's output when it comes from another stage
+  std::vector<exec::HandoverCost> handover;  ///< what a cut beside a layer costs it
   double input = 0, target = 0, loss = 0, overhead = 0, input_bytes = 0;
   bool optimizer_state = false;  ///< the optimizer keeps a value for each parameter
 

@@ -10,7 +10,6 @@ namespace unlatch::tools {
 namespace {
 
 constexpr double ns_per_us = 1e3;
-constexpr double bytes_per_mib = 1 << 20;
 
 Json time_json(const exec::Measurement& time) {
   return {{"mean", static_cast<double>(time.mean_ns) / ns_per_us},
@@ -144,23 +143,62 @@ exec::LayerProfile read_one(const Json& json, const std::string& model) {
   return profile;
 }
 
+Json to_json(const std::map<int, std::vector<exec::HandoverCost>>& handovers) {
+  Json all = Json::array();
+  for (const auto& [size, costs] : handovers) {
+    Json layers = Json::array();
+    for (const exec::HandoverCost& cost : costs) {
+      layers.push_back({{"forward_in_us", cost.forward_in / ns_per_us},
+                        {"forward_out_us", cost.forward_out / ns_per_us},
+                        {"backward_in_us", cost.backward_in / ns_per_us},
+                        {"backward_out_us", cost.backward_out / ns_per_us}});
+    }
+    all.push_back({{"batch_size", size}, {"layers", std::move(layers)}});
+  }
+  return all;
+}
+
+std::vector<exec::HandoverCost> read_handovers(const Json& json) {
+  std::vector<exec::HandoverCost> costs;
+  for (const Json& layer : read_list(json, "layers")) {
+    costs.push_back({.forward_in = read_us(layer, "forward_in_us") * ns_per_us,
+                     .forward_out = read_us(layer, "forward_out_us") * ns_per_us,
+                     .backward_in = read_us(layer, "backward_in_us") * ns_per_us,
+                     .backward_out = read_us(layer, "backward_out_us") * ns_per_us});
+  }
+  return costs;
+}
+
+/// For every size that was measured; files of GPUs, and those of old, have none.
+void read_handovers(const Json& json, ProfileFile& file) {
+  for (const Json& one : read_list(json, "handovers")) {
+    const int size = read_whole<int>(one, "batch_size", 1);
+    const auto& costs = file.handovers[size] = read_handovers(one);
+    require(costs.size() == file.profiles.front().layers.size(),
+            "its 'handovers' have another number of layers than its profiles");
+  }
+  for (const exec::LayerProfile& profile : file.profiles) {
+    require(file.handovers.contains(profile.micro_batch_size),
+            "its 'handovers' have no 'batch_size' {}", profile.micro_batch_size);
+  }
+}
+
 ProfileFile read_document(const Json& json) {
   require(!json.is_object() || !json.contains("stages") || json.contains("model"),
           "it holds the costs of stages, for simulate and compare; one of layers is needed here, "
           "made by 'unlatch profile --model'");
-  ProfileFile file{
-      .model = read_name(json, "model"),
-      .data = read_name(json, "data"),
-      .device = json.contains("device") ? read_name(json, "device") : "cpu",
-      .precision = read_precision(json),
-      .sample_bytes = read_whole<std::int64_t>(json, "sample_bytes", 1),
-      .handover_ns_per_byte = read_us(json, "handover_us_per_mib") * ns_per_us / bytes_per_mib,
-      .profiles = {}};
+  ProfileFile file{.model = read_name(json, "model"),
+                   .data = read_name(json, "data"),
+                   .device = json.contains("device") ? read_name(json, "device") : "cpu",
+                   .precision = read_precision(json),
+                   .sample_bytes = read_whole<std::int64_t>(json, "sample_bytes", 1),
+                   .profiles = {}};
   for (const Json& profile : read_list(json, "profiles")) {
     file.profiles.push_back(read_one(profile, file.model));
     require(file.profiles.back().layers.size() == file.profiles.front().layers.size(),
             "its profiles have different numbers of layers");
   }
+  if (json.contains("handovers")) read_handovers(json, file);
   return file;
 }
 
@@ -171,9 +209,12 @@ Json to_json(const ProfileFile& file) {
             {"data", file.data},
             {"device", file.device},
             {"sample_bytes", file.sample_bytes},
-            {"handover_us_per_mib", file.handover_ns_per_byte * bytes_per_mib / ns_per_us},
             {"profiles", Json::array()}};
-  if (!file.of_cpu()) json["precision"] = exec::name(file.precision);
+  if (file.of_cpu()) {
+    json["handovers"] = to_json(file.handovers);
+  } else {
+    json["precision"] = exec::name(file.precision);
+  }
   for (const exec::LayerProfile& profile : file.profiles) {
     json["profiles"].push_back(to_json(profile));
   }

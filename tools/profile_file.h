@@ -1,9 +1,11 @@
 // Profile file: measured costs of a model's layers as JSON, written and read back.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
+#include "exec/handover.h"
 #include "exec/layer_profile.h"
 #include "exec/precision.h"
 #include "tools/json_output.h"
@@ -16,8 +18,9 @@ struct ProfileFile {
   std::string data;
   std::string device = "cpu";  ///< or the name of a GPU; files of old have none
   exec::Precision precision = exec::Precision::fp32;
-  std::int64_t sample_bytes = 0;    ///< one input sample as floats
-  double handover_ns_per_byte = 0;  ///< see exec/handover.h; ranks that share a GPU pay nothing
+  std::int64_t sample_bytes = 0;  ///< one input sample as floats
+  /// By batch size, then layer; empty on a GPU and in files of old: cuts cost nothing.
+  std::map<int, std::vector<exec::HandoverCost>> handovers = {};
   std::vector<exec::LayerProfile> profiles;
 
   bool of_cpu() const { return device == "cpu"; }

@@ -1,6 +1,7 @@
 #include "tools/workload.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "schedules/error.h"
 #include "sim/units.h"
@@ -8,6 +9,7 @@
 #include "tools/schedule_input.h"
 #include "tools/stage_profile.h"
 #include "tools/terminal.h"
+#include "tools/training.h"
 
 namespace unlatch::tools {
 namespace {
@@ -82,6 +84,8 @@ void require_one_source(const Arguments& arguments, bool of_stages) {
             "are {}",
             arguments.place(name), of_stages ? "those of measured stages" : "abstract");
   }
+  require(profile || !arguments.has("threads"), "{} is for --profile FILE of layers",
+          arguments.place("threads"));
   for (std::string_view name :
        {"model", "data", "precision", "optimizer", "placement", "contention"}) {
     require(cluster || !arguments.has(name), "{} is for --cluster FILE", arguments.place(name));
@@ -215,6 +219,10 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
   require_one_source(arguments, measured.has_value());
   if (!measured && (arguments.has("profile") || arguments.has("cluster"))) {
     workload.layers = read_layers(arguments);
+    const auto& measured = workload.layers->profile;
+    require(!arguments.has("threads") || measured->of_cpu(),
+            "{} counts threads of the CPU, and the profile is of a {}; leave it out",
+            arguments.place("threads"), measured ? measured->device : "cluster");
   } else {
     workload.times = sim::stage_times(cost_settings(arguments), stages);
     if (measured) take_measured_stages(arguments, *measured, workload);
@@ -256,18 +264,28 @@ void note_assumptions(const Workload& workload, const ScheduleSpec& spec) {
     measured = std::max(measured, one_of.workers);
   }
   const int ranks = spec.effective(workload.shape).ranks();
-  if (ranks <= measured) return;
   if (!profile.of_cpu()) {
+    if (ranks <= measured) return;
     say(
         fmt::format("note: {} ranks, but the profile is of one {}; the times assume one for every "
                     "rank",
                     ranks, profile.device));
     return;
   }
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = workload.layers->threads > 0 ? workload.layers->threads : cores;
+  if (ranks > threads) {
+    say(
+        fmt::format("note: {} ranks take turns on {} worker threads, a core each; --threads names "
+                    "another number",
+                    ranks, threads));
+  }
+  const int workers = std::min(ranks, threads);
+  if (workers <= measured) return;
   say(
-      fmt::format("note: {} ranks, but the profile was measured with at most {} workers at once; "
-                  "the times assume a core for every rank",
-                  ranks, measured));
+      fmt::format("note: {} workers, but the profile was measured with at most {} workers at once; "
+                  "the times assume that more cost the same",
+                  workers, measured));
 }
 
 void require_buildable(const Shape& shape, const ScheduleSpec& spec) {

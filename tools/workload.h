@@ -38,6 +38,7 @@ struct LayerWorkload {
   std::optional<ClusterWorkload> cluster;  ///< or computed; one of the two
   int batch_size = 0;
   std::optional<double> overlap;  ///< as asked; else what this machine's cores allow
+  int threads = 0;                ///< workers with a core each, on the CPU; 0: as many as cores
   /// Partition for a schedule, from the prices of its stages.
   std::function<std::vector<models::StageRange>(const StagePrices&)> partition;
 
@@ -103,8 +104,8 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
 /// Throws Error when several runs are asked for that would all be the same.
 void require_random_runs(const Workload& workload);
 
-/// Says what predictions from measurements assume: a core for each rank where fewer were measured
-/// working at once, halves of B where I and W were not measured.
+/// Says what predictions from measurements assume: that more workers at once cost the
+/// same as those measured, that ranks share worker threads, halves of B where I and W were not measured.
 void note_assumptions(const Workload& workload, const ScheduleSpec& spec);
 
 bool all_synchronous(const std::vector<ScheduleSpec>& specs);
@@ -115,7 +116,8 @@ void require_layers_from_one(const Arguments& arguments);
 /// flags of two of them.
 void require_one_source(const Arguments& arguments, bool of_stages);
 
-/// How much of R hides beside F where nobody says it: on a GPU the two share it.
+/// How much of R hides beside F where nobody says it: all where it has a worker of its own; on a
+/// GPU the two share it.
 double usual_overlap(const LayerWorkload& layers, const TaskGraph& graph);
 
 /// --profile or --cluster, --batch-size, --partition and --overlap.

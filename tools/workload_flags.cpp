@@ -58,6 +58,7 @@ FlagGroup simulated_memory_flags() {
 FlagGroup layer_flags() {
   return {"Costs of layers",
           {{"profile", "FILE", "Measured costs of layers or stages, made by 'unlatch profile'"},
+           {"threads", "T", "With a CPU's profile: workers, a core each (as many as cores here)"},
            {"cluster", "FILE|NAME", "Computed costs of --model on that hardware"},
            {"model", "NAME",
             "With --cluster: the model, or the shape of a transformer (gpt2, FILE.json ..)"},

@@ -166,8 +166,8 @@ struct Chain {
       facts.tape_bytes.push_back(1000 * forward[j]);
       facts.output_bytes.push_back(message[j]);
       facts.weight_bytes.push_back(weight.empty() ? 0 : weight[j]);
-      for (auto* none :
-           {&facts.update, &facts.handover, &facts.half_tape_bytes, &facts.state_bytes}) {
+      for (auto* none : {&facts.update, &facts.handover_in, &facts.handover_out,
+                         &facts.half_tape_bytes, &facts.state_bytes}) {
         none->push_back(0);
       }
     }

@@ -41,8 +41,8 @@ struct Problem {
   double work(const models::StageRange& stage, int k) const {
     double work = sum(layers.forward, stage) + sum(layers.backward, stage);
     work += pipeline.stages[k].recomputed * sum(layers.recompute, stage);
-    if (stage.first > 0) work += layers.handover[stage.first - 1];
-    if (stage.last + 1 < layers.layers()) work += layers.handover[stage.last];
+    if (stage.first > 0) work += layers.handover_in[stage.first];
+    if (stage.last + 1 < layers.layers()) work += layers.handover_out[stage.last];
     return work;
   }
   double message(const models::StageRange& stage, int k) const {
@@ -105,7 +105,8 @@ Problem random_problem(unsigned seed) {
     facts.backward.push_back(1 + upto(19));
     facts.recompute.push_back(facts.forward.back());
     facts.update.push_back(upto(3));
-    facts.handover.push_back(upto(2));
+    facts.handover_in.push_back(upto(2));
+    facts.handover_out.push_back(upto(2));
     facts.output_bytes.push_back(upto(40));
     facts.tape_bytes.push_back(upto(50));
     facts.half_tape_bytes.push_back(upto(10));
@@ -219,7 +220,8 @@ TEST(SplitSearch, FloorIsTheWorkOfTheBusiestRank) {
                     .backward = {200, 400, 600, 800},
                     .recompute = {0, 0, 0, 0},
                     .update = {9, 9, 9, 9},
-                    .handover = {0, 0, 0, 0},
+                    .handover_in = {0, 0, 0, 0},
+                    .handover_out = {0, 0, 0, 0},
                     .output_bytes = {0, 0, 0, 0},
                     .tape_bytes = {0, 0, 0, 0},
                     .half_tape_bytes = {0, 0, 0, 0},
@@ -240,9 +242,10 @@ TEST(SplitSearch, OfManySplitsNoneNearbyIsBetter) {
     problem.layers.forward.push_back(100 + random() % 900);
     problem.layers.backward.push_back(100 + random() % 900);
     for (auto* none :
-         {&problem.layers.recompute, &problem.layers.update, &problem.layers.handover,
-          &problem.layers.output_bytes, &problem.layers.tape_bytes, &problem.layers.half_tape_bytes,
-          &problem.layers.weight_bytes, &problem.layers.state_bytes}) {
+         {&problem.layers.recompute, &problem.layers.update, &problem.layers.handover_in,
+          &problem.layers.handover_out, &problem.layers.output_bytes, &problem.layers.tape_bytes,
+          &problem.layers.half_tape_bytes, &problem.layers.weight_bytes,
+          &problem.layers.state_bytes}) {
       none->push_back(0);
     }
   }

@@ -38,7 +38,7 @@ TEST(DeviceCli, ProfilesEveryLayerOfEveryModel) {
                             model));
     EXPECT_EQ(file["device"], "Fake GPU");
     EXPECT_EQ(file["precision"], "tf32");
-    EXPECT_EQ(file["handover_us_per_mib"], 0.0);
+    EXPECT_FALSE(file.contains("handovers"));
     ASSERT_EQ(file["profiles"].size(), 2U);
     for (const json& profile : file["profiles"]) {
       EXPECT_EQ(profile["samples"], 2);
@@ -76,6 +76,10 @@ TEST(DeviceCli, SimulatesFromADevicesProfile) {
   const Outcome more =
       folder.run("simulate --schedule bp --stages 2 --profile p.json --batch-size 16");
   EXPECT_THAT(more.err, HasSubstr("the profile is of one Fake GPU"));
+  const Outcome threads =
+      folder.run("simulate --schedule bp --stages 2 --profile p.json --batch-size 16 --threads 2");
+  expect_refused(threads);
+  EXPECT_THAT(threads.err, HasSubstr("the profile is of a Fake GPU"));
 }
 
 // R has no processor of its own there, however many cores this machine has.

@@ -187,20 +187,66 @@ TEST(Profile, MeasuresWhatSimulateReads) {
   EXPECT_GT(train["predicted"]["batch_period_ms"].get<double>(), 0);
 }
 
-// A tensor that another core wrote costs its reader more, forwards and backwards.
+// Four stages of F = 1 ms and B = 2 ms, all at once in the steady state of FDG.
+TEST(Profile, RanksShareAsManyWorkersAsAsked) {
+  const Folder folder;
+  json profile = folder.json("profile --batch-size 32 --samples 1 --workers 1 --save p.json" + mlp);
+  json& measured = profile["profiles"][0];
+  ASSERT_EQ(measured["layers"].size(), 5u);
+  const auto set = [](json& times, double us) {
+    for (auto& value : times) value = us;
+  };
+  for (const char* piece : {"input_us", "target_us", "loss_us", "overhead_us"}) {
+    set(measured[piece], 0);
+  }
+  for (std::size_t j = 0; j < 5; ++j) {
+    json& layer = measured["layers"][j];
+    const double share = j < 3 ? 1000 : 500;  // the last two are one stage
+    for (const char* piece : {"forward_us", "forward_only_us"}) set(layer[piece], share);
+    set(layer["backward_us"], 2 * share);
+    set(layer["update_us"], 0);
+  }
+  for (json& layer : profile["handovers"][0]["layers"]) set(layer, 0);
+  folder.write("p.json", profile.dump());
+  const std::string run =
+      "simulate --schedule fdg --profile p.json --stages 4 --partition 1/1/1/2 --batch-size 32 ";
+  for (const auto& [threads, period] :
+       {std::pair(1, 12.0), {2, 6.0}, {3, 6.0}, {4, 3.0}, {9, 3.0}}) {
+    const json simulated = folder.json(fmt::format("{} --threads {}", run, threads));
+    EXPECT_EQ(simulated["steady_state"]["batch_period_ms"], period) << threads;
+  }
+  EXPECT_THAT(folder.run(run + "--threads 2").err,
+              HasSubstr("4 ranks take turns on 2 worker threads"));
+  const Outcome abstract = folder.run("simulate --schedule fdg --threads 2");
+  expect_refused(abstract);
+  EXPECT_THAT(abstract.err, HasSubstr("--profile"));
+}
+
+// A cut costs the layer before it (1) and the one behind it (2), forwards and backwards.
 TEST(Profile, HandOverIsChargedAtTheCuts) {
   const Folder folder;
   json profile = folder.json("profile --batch-size 32 --samples 2 --workers 1 --save p.json" + mlp);
-  const auto simulated = [&](double us_per_mib) {
-    profile["handover_us_per_mib"] = us_per_mib;
+  json& layers = profile["handovers"][0]["layers"];
+  ASSERT_EQ(layers.size(), 5u);
+  const auto simulated = [&] {
     folder.write("p.json", profile.dump());
-    return folder.json(
-        "simulate --schedule bp --profile p.json --stages 2 --partition 2/3 --batch-size 32");
+    return folder
+        .json("simulate --schedule bp --profile p.json --stages 2 --partition 2/3 --batch-size 32")
+        .at("makespan_ms")
+        .get<double>();
   };
-  const double cut_mib =
-      profile["profiles"][0]["layers"][1]["output_bytes"].get<double>() / (1 << 20);
-  const double free = simulated(0)["makespan_ms"].get<double>();
-  EXPECT_NEAR(simulated(1e6)["makespan_ms"].get<double>() - free, 2 * cut_mib * 1e3, 1e-4);
+  for (json& layer : layers) {
+    for (auto& cost : layer) cost = 0;
+  }
+  const double free = simulated();
+  layers[1]["forward_out_us"] = 1e6;
+  layers[1]["backward_in_us"] = 2e6;
+  layers[2]["forward_in_us"] = 4e6;
+  layers[2]["backward_out_us"] = 8e6;
+  EXPECT_NEAR(simulated() - free, 15e3, 1e-4);
+  for (const char* elsewhere : {"forward_in_us", "backward_out_us"}) layers[1][elsewhere] = 1e6;
+  for (const char* elsewhere : {"forward_out_us", "backward_in_us"}) layers[2][elsewhere] = 1e6;
+  EXPECT_NEAR(simulated() - free, 15e3, 1e-4);
 }
 
 }  // namespace
