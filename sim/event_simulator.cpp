@@ -92,7 +92,10 @@ class EventSimulation {
     for (const Edge edge : graph_.edges_into(id)) {
       const std::int32_t from = edge.from().value;
       const bool starts_are_enough = edge.kind() == EdgeKind::beside;
-      if (starts_are_enough) beside = from;
+      if (starts_are_enough) {
+        beside = from;
+        starts_are_awaited_ = true;
+      }
       if (state_[from] == State::done || (starts_are_enough && state_[from] == State::begun)) {
         continue;
       }
@@ -105,31 +108,28 @@ class EventSimulation {
 
   void begin(TaskId id, std::int32_t beside) {
     const Task& task = graph_.task(id);
-    Span& span = timeline_[id];
-    span.start = nanoseconds(now_);
+    timeline_[id].start = nanoseconds(now_);
     state_[id.value] = State::begun;
-    if (const auto transfers = traffic_.transfers(task); !transfers.empty()) {
-      if (parts_left_.empty()) parts_left_.resize(graph_.size(), 0);
-      for (const Transfer& transfer : transfers) {
-        plan({.at = later_by(transfer.latency.count()),
-              .task = id.value,
-              .part = parts_left_[id.value]++,
-              .kind = Event::Kind::flow_begins});
-      }
+    const auto transfers =
+        is_compute(task.op) ? std::span<const Transfer>{} : traffic_.transfers(task);
+    if (transfers.empty()) {
+      begin_work(id, beside);
     } else {
-      const nanoseconds length = costs_.duration(task);
-      if (beside >= 0) {
-        Span forward = timeline_[TaskId{beside}];  // which may not have ended
-        forward.end = forward.start + costs_.duration(graph_.task(TaskId{beside}));
-        const Span taken =
-            recompute_beside(span.start, length, forward, costs_.overlap(task.stage));
-        span.start = taken.start;
-        plan({.at = taken.end.count(), .task = id.value});
-      } else {
-        plan({.at = later_by(length.count()), .task = id.value});
-      }
+      begin_transfers(id, transfers);
     }
-    wake_those_who_wait_for(id);  // for its start
+    if (starts_are_awaited_) wake_those_who_wait_for(id);
+  }
+
+  void begin_work(TaskId id, std::int32_t beside) {
+    const Task& task = graph_.task(id);
+    const nanoseconds length = costs_.duration(task);
+    if (beside < 0) return plan({.at = later_by(length.count()), .task = id.value});
+    Span forward = timeline_[TaskId{beside}];  // which may not have ended
+    forward.end = forward.start + costs_.duration(graph_.task(TaskId{beside}));
+    const Span taken =
+        recompute_beside(timeline_[id].start, length, forward, costs_.overlap(task.stage));
+    timeline_[id].start = taken.start;
+    plan({.at = taken.end.count(), .task = id.value});
   }
 
   void finish(std::int32_t task) {
@@ -151,6 +151,23 @@ class EventSimulation {
   }
 
   // ---- transfers ----
+
+  void begin_transfers(TaskId id, std::span<const Transfer> transfers) {
+    if (parts_left_.empty()) parts_left_.resize(graph_.size(), 0);
+    parts_left_[id.value] = static_cast<std::int32_t>(transfers.size());
+    for (std::int32_t part = 0; part < std::ssize(transfers); ++part) {
+      const Transfer& transfer = transfers[part];
+      const bool at_once = transfer.latency.count() == 0 && transfer.bytes > 0;
+      if (at_once) {
+        begin_flow(id.value, part);
+      } else {
+        plan({.at = later_by(transfer.latency.count()),
+              .task = id.value,
+              .part = part,
+              .kind = Event::Kind::flow_begins});
+      }
+    }
+  }
 
   void begin_flow(std::int32_t task, std::int32_t part) {
     const Transfer& transfer = traffic_.transfers(graph_.task(TaskId{task}))[part];
@@ -220,6 +237,7 @@ class EventSimulation {
   std::vector<std::int32_t> parts_left_;  ///< by task, once there are flows: transfers under way
   std::vector<Flow> flows_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  bool starts_are_awaited_ = false;  ///< by some R beside an F
   std::int64_t planned_ = 0;
   Ns now_ = 0;
 };
