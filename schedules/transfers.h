@@ -19,9 +19,9 @@ struct Links {
 
 /// Replaces each activation or gradient edge between ranks, on a boundary with such a link, by
 /// edge -> send task -> edge. One FIFO lane a direction and boundary on the sender's rank, or one
-/// in all. The output error of direct feedback leaves the last stage once for all others, on its link back. A
-/// barrier then also waits for the messages of its iteration. Where copies of a model have a
-/// server, PUSH and PULL tasks are added in the same way.
+/// in all. The output error of direct feedback leaves the last stage once for all others, on its
+/// link back. A barrier then also waits for the messages of its iteration. Where copies of a model
+/// have a server, PUSH and PULL tasks are added in the same way.
 TaskGraph with_transfers(const TaskGraph& graph, const Links& links);
 
 }  // namespace unlatch

@@ -95,7 +95,10 @@ class EventSimulation {
     for (const Edge edge : graph_.edges_into(id)) {
       const std::int32_t from = edge.from().value;
       const bool starts_are_enough = edge.kind() == EdgeKind::beside;
-      if (starts_are_enough) beside = from;
+      if (starts_are_enough) {
+        beside = from;
+        starts_are_awaited_ = true;
+      }
       if (state_[from] == State::done || (starts_are_enough && state_[from] == State::begun)) {
         continue;
       }
@@ -108,25 +111,27 @@ class EventSimulation {
 
   void begin(TaskId id, std::int32_t beside) {
     const Task& task = graph_.task(id);
-    Span& span = timeline_[id];
-    span.start = nanoseconds(now_);
+    timeline_[id].start = nanoseconds(now_);
     state_[id.value] = State::begun;
-    if (const auto transfers = traffic_.transfers(task); !transfers.empty()) {
-      if (parts_left_.empty()) parts_left_.resize(graph_.size(), 0);
-      for (const Transfer& transfer : transfers) {
-        plan({.at = later_by(transfer.latency.count()),
-              .task = id.value,
-              .part = parts_left_[id.value]++,
-              .kind = Event::Kind::flow_begins});
-      }
-    } else if (beside >= 0) {
-      const Span forward = span_of(TaskId{beside}, timeline_[TaskId{beside}].start);
-      span = span_beside(task, forward);
-      plan({.at = span.end.count(), .task = id.value});
+    const auto transfers =
+        is_compute(task.op) ? std::span<const Transfer>{} : traffic_.transfers(task);
+    if (transfers.empty()) {
+      begin_work(id, beside);
     } else {
-      plan({.at = span_of(id, span.start).end.count(), .task = id.value});
+      begin_transfers(id, transfers);
     }
-    wake_those_who_wait_for(id);  // for its start
+    if (starts_are_awaited_) wake_those_who_wait_for(id);
+  }
+
+  void begin_work(TaskId id, std::int32_t beside) {
+    Span& span = timeline_[id];
+    if (beside < 0) {
+      span = span_of(id, span.start);
+    } else {
+      const Span forward = span_of(TaskId{beside}, timeline_[TaskId{beside}].start);
+      span = span_beside(graph_.task(id), forward);
+    }
+    plan({.at = span.end.count(), .task = id.value});
   }
 
   /// Of a task that starts then.
@@ -164,6 +169,23 @@ class EventSimulation {
   }
 
   // ---- transfers ----
+
+  void begin_transfers(TaskId id, std::span<const Transfer> transfers) {
+    if (parts_left_.empty()) parts_left_.resize(graph_.size(), 0);
+    parts_left_[id.value] = static_cast<std::int32_t>(transfers.size());
+    for (std::int32_t part = 0; part < std::ssize(transfers); ++part) {
+      const Transfer& transfer = transfers[part];
+      const bool at_once = transfer.latency.count() == 0 && transfer.bytes > 0;
+      if (at_once) {
+        begin_flow(id.value, part);
+      } else {
+        plan({.at = later_by(transfer.latency.count()),
+              .task = id.value,
+              .part = part,
+              .kind = Event::Kind::flow_begins});
+      }
+    }
+  }
 
   void begin_flow(std::int32_t task, std::int32_t part) {
     const Transfer& transfer = traffic_.transfers(graph_.task(TaskId{task}))[part];
@@ -236,6 +258,7 @@ class EventSimulation {
   std::vector<Flow> flows_;
   std::optional<LaneClocks> clocks_;  ///< where lanes stand still at times
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  bool starts_are_awaited_ = false;  ///< by some R beside an F
   std::int64_t planned_ = 0;
   Ns now_ = 0;
 };

@@ -26,8 +26,12 @@ double cpu_s() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 /// version 4 still knows.
 class Peer {
  public:
-  Peer(const TaskGraph& graph, const sim::CostModel& costs, const sim::Traffic& traffic)
-      : graph_(graph), costs_(costs), traffic_(traffic), zone_(s4u::create_full_zone("cluster")) {
+  Peer(const s4u::Engine& engine, const TaskGraph& graph, const sim::CostModel& costs,
+       const sim::Traffic& traffic)
+      : graph_(graph), costs_(costs), traffic_(traffic) {
+    const s4u::NetZone* root = engine.get_netzone_root();  // 3.32 has none yet
+    zone_ = s4u::create_full_zone("cluster");
+    if (root != nullptr) zone_->set_parent(root);
     for (int r = 0; r < graph.ranks(); ++r) {
       hosts_.push_back(zone_->create_host("rank" + std::to_string(r), flops_a_second));
     }
@@ -119,7 +123,7 @@ class Peer {
   const TaskGraph& graph_;
   const sim::CostModel& costs_;
   const sim::Traffic& traffic_;
-  s4u::NetZone* zone_;
+  s4u::NetZone* zone_ = nullptr;
   std::vector<s4u::Host*> hosts_;
   std::vector<s4u::Link*> links_;
   std::vector<s4u::ExecPtr> work_;      ///< by task
@@ -134,7 +138,7 @@ PeerRun run_here(const TaskGraph& graph, const sim::CostModel& costs, const sim:
   for (std::string& word : words) arguments.push_back(word.data());
   int count = static_cast<int>(arguments.size());
   s4u::Engine engine(&count, arguments.data());
-  Peer peer(graph, costs, traffic);
+  Peer peer(engine, graph, costs, traffic);
   PeerRun result;
   double before = cpu_s();
   peer.build();

@@ -15,6 +15,7 @@
 #include "sim/event_simulator.h"
 #include "tests/sim/support.h"
 #include "tests/support/small_graphs.h"
+#include "traces/idle.h"
 
 namespace unlatch::files {
 namespace {
@@ -65,6 +66,22 @@ TEST(BlockingSends, HoldUpBothRanks) {
                             Pair("1B1", Times(5, 7)), Pair("1SEND_B1", Times(7, 8)),
                             Pair("0B1", Times(8, 10)), Pair("1B0", Times(8, 10)),
                             Pair("1SEND_B0", Times(10, 11)), Pair("0B0", Times(11, 13))}));
+}
+
+// The same run. Rank 0: its own first activation, then gradient 1, of which the last 1 ms is its
+// way, then the way of gradient 0. Rank 1: the way of its second activation, its own gradient 1,
+// and gradient 0 before its update.
+TEST(BlockingSends, CountAsTransferWhereARankWaitsForThem) {
+  const TaskGraph graph =
+      blocking(schedule_of("gpipe", {.stages = 2, .micro_batches = 2}), Sends::rendezvous);
+  const auto idle = idle_by_cause(graph, sim::run(graph, sim::costs_of({.transfer = "1"}, 2)));
+  EXPECT_EQ(idle[0].transfer, sim::ms(1 + 1 + 1));
+  EXPECT_EQ(idle[0].backward_lock, sim::ms(4));
+  EXPECT_EQ(idle[0].total(), sim::ms(7));
+  EXPECT_EQ(idle[1].start, sim::ms(2));
+  EXPECT_EQ(idle[1].transfer, sim::ms(1 + 1 + 1));
+  EXPECT_EQ(idle[1].end, sim::ms(2));
+  EXPECT_EQ(idle[1].total(), sim::ms(7));
 }
 
 // Rank 1 is still sending when rank 0 has its second activation, rank 2 waits for rank 1 to come

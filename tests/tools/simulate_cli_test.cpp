@@ -200,6 +200,33 @@ TEST(Simulate, WritesTheSameBytesEveryTime) {
   EXPECT_THAT(folder.run(arguments + " --forward 0.1").out, HasSubstr("\"makespan_ms\":11.7,"));
 }
 
+// rank 0: F0 send F1 send receive B1 receive B0; rank 1: receive F0 receive F1 B1 send B0 send.
+TEST(Simulate, TimesSendsThatBlock) {
+  const Folder folder;
+  const std::string two = " --schedule gpipe --stages 2 --microbatches 2 --transfer 1 ";
+  EXPECT_EQ(folder.json("simulate" + two)["makespan_ms"], 11.0);
+  const json run = folder.json("simulate" + two + "--sends rendezvous");
+  EXPECT_EQ(run["makespan_ms"], 13.0);
+  EXPECT_EQ(run["sends"], "rendezvous");
+  EXPECT_EQ(folder.json("compare" + two + "--sends rendezvous")["schedules"][0]["makespan_ms"],
+            13.0);
+}
+
+// Rank 1 has its gradient at 22 while its activation is on its way until 23.
+TEST(Simulate, SendsFromOneQueueOfARank) {
+  const Folder folder;
+  const std::string run =
+      "simulate --schedule 1f1b --stages 3 --microbatches 2 --activation-transfer 7 "
+      "--gradient-transfer 1 --tasks t.csv";
+  EXPECT_FALSE(folder.json(run).contains("send_engines"));
+  EXPECT_THAT(folder.read("t.csv"), HasSubstr("1SEND_B0,SEND_B,1,0,0,1,send_backward,22,23"));
+  EXPECT_EQ(folder.json(run + " --send-engines one")["send_engines"], "one");
+  EXPECT_THAT(folder.read("t.csv"), HasSubstr("1SEND_B0,SEND_B,1,0,0,1,send,23,24"));
+  const Outcome refused = folder.run(run + " --send-engines two");
+  expect_refused(refused);
+  EXPECT_THAT(refused.err, HasSubstr("--send-engines 'two': must be one of peer, one"));
+}
+
 TEST(Simulate, GivesTheDistributionOfRandomRuns) {
   const Folder folder;
   const json run = folder.json("simulate --schedule dsp --batches 20 --straggler random --runs 9");
