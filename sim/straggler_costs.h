@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/disturbance.h"
+#include "sim/stage_costs.h"
 
 namespace unlatch::sim {
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "sim/pauses.h"
-#include "sim/stage_costs.h"
 
 namespace unlatch::sim {
 

@@ -3,7 +3,6 @@
 
 #include "schedules/graph.h"
 #include "sim/disturbance.h"
-#include "sim/stage_costs.h"
 #include "tools/command.h"
 
 namespace unlatch::tools {
