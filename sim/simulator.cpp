@@ -5,6 +5,7 @@
 
 #include "schedules/error.h"
 #include "sim/event_simulator.h"
+#include "sim/task_span.h"
 
 namespace unlatch::sim {
 
@@ -18,26 +19,9 @@ Timeline run_with(const TaskGraph& graph, const CostModel& costs, const Duration
   Span* const spans = timeline.spans.data();
   std::int64_t overflows = 0;
   for (std::int32_t id = 0; id < graph.size(); ++id) {
-    std::int64_t ready = 0;
-    std::int32_t beside = -1;
-    for (const Edge edge : graph.edges_into(TaskId{id})) {
-      const Span& from = spans[edge.from().value];
-      if (edge.kind() == EdgeKind::beside) [[unlikely]] {
-        beside = edge.from().value;
-        ready = std::max<std::int64_t>(ready, from.start.count());
-      } else {
-        ready = std::max<std::int64_t>(ready, from.end.count());
-      }
-    }
     const Task& task = graph.task(TaskId{id});
-    const nanoseconds length = duration(task);
-    std::int64_t end = 0;
-    overflows += __builtin_add_overflow(ready, std::int64_t{length.count()}, &end) ? 1 : 0;
-    spans[id] = {nanoseconds(ready), nanoseconds(end)};
-    if (beside >= 0) {
-      spans[id] =
-          recompute_beside(nanoseconds(ready), length, spans[beside], costs.overlap(task.stage));
-    }
+    spans[id] =
+        span_of(task, graph.edges_into(TaskId{id}), spans, duration(task), costs, overflows);
   }
   require(overflows == 0, "{}: the run would last longer than 292 years; give shorter costs",
           graph.schedule());

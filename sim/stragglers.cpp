@@ -199,22 +199,37 @@ double Straggler::draw(std::uint64_t seed, int run, Rank rank, int step) const {
   return 1;
 }
 
+namespace {
+
+std::vector<Rank> ranks_of_stages(const TaskGraph& graph, int stages) {
+  std::vector<Rank> ranks;
+  for (const Stage k : up_to<Stage>(stages)) ranks.push_back(graph.rank_of(k));
+  return ranks;
+}
+
+}  // namespace
+
 StragglerCosts::StragglerCosts(const StageCosts& costs, const TaskGraph& graph,
+                               std::vector<double> slow, Straggler straggler, std::uint64_t seed,
+                               int run)
+    : StragglerCosts(costs, ranks_of_stages(graph, costs.table()->stages()), std::move(slow),
+                     std::move(straggler), seed, run) {}
+
+StragglerCosts::StragglerCosts(const StageCosts& costs, std::vector<Rank> rank_of_stage,
                                std::vector<double> slow, Straggler straggler, std::uint64_t seed,
                                int run)
     : traffic_(costs.traffic()),
       table_(*costs.table()),
       overlap_(costs.times().overlap),
+      rank_of_stage_(std::move(rank_of_stage)),
       slow_(std::move(slow)),
-      straggler_(straggler),
+      straggler_(std::move(straggler)),
       seed_(seed),
       run_(run) {
-  for (const Stage k : up_to<Stage>(table_.stages())) {
-    rank_of_stage_.push_back(graph.rank_of(k));
-    if (straggler_.random()) continue;
+  for (const Stage k : up_to<Stage>(straggler_.random() ? 0 : table_.stages())) {
     for (int op = 0; is_compute(static_cast<Op>(op)); ++op) {
       const Op each = static_cast<Op>(op);
-      table_.set(each, k, stretched(table_.at(each, k), slow_[graph.rank_of(k).value]));
+      table_.set(each, k, stretched(table_.at(each, k), slow_[rank_of_stage_[k.value].value]));
     }
   }
 }

@@ -52,6 +52,9 @@ class StragglerCosts final : public CostModel {
  public:
   StragglerCosts(const StageCosts& costs, const TaskGraph& graph, std::vector<double> slow,
                  Straggler straggler, std::uint64_t seed, int run);
+  /// The same without a graph; stage k is on rank_of_stage[k].
+  StragglerCosts(const StageCosts& costs, std::vector<Rank> rank_of_stage, std::vector<double> slow,
+                 Straggler straggler, std::uint64_t seed, int run);
 
   nanoseconds duration(const Task& task) const override;
   double overlap(Stage k) const override { return overlap_[k.value]; }
