@@ -23,8 +23,7 @@ class WaitingLine final : public TaskTaker {
         links_(links),
         length_(length),
         give_(give),
-        newest_send_(2 * static_cast<std::size_t>(shape_.stages), none),
-        unmet_sends_(facts.lanes.size()) {}
+        newest_send_(2 * static_cast<std::size_t>(shape_.stages), none) {}
 
   void look_at(const ProgramRunner& runner) { runner_ = &runner; }
 
@@ -43,7 +42,7 @@ class WaitingLine final : public TaskTaker {
     for (const Row& row : rows_) visit(row.slot);
     for (const Edge edge : edges_) visit(edge.from().value);
     for (const std::int32_t send : newest_send_) visit(send);
-    for (const auto& sends : unmet_sends_) std::ranges::for_each(sends, visit);
+    for (const std::int32_t send : unmet_sends_) visit(send);
   }
   void finish() {
     while (!rows_.empty()) let_go();
@@ -95,15 +94,17 @@ class WaitingLine final : public TaskTaker {
     states_[row.slot].gone = true;
   }
 
-  /// A barrier waits for the messages of what it waits for.
+  /// A barrier waits for the messages of the lanes that it waits for.
   void meet_sends(const Row& row) {
+    std::vector<bool> meets(facts_.lanes.size(), false);
     for (int e = 0; e < row.edges; ++e) {
-      if (edges_[e].kind() != EdgeKind::barrier) continue;
-      for (const std::int32_t producer :
-           std::exchange(unmet_sends_[task(edges_[e].from().value).lane], {})) {
-        waits_for_.emplace_back(TaskId{2 * producer + 1}, EdgeKind::barrier);
-      }
+      if (edges_[e].kind() == EdgeKind::barrier) meets[task(edges_[e].from().value).lane] = true;
     }
+    std::erase_if(unmet_sends_, [&](std::int32_t producer) {
+      const bool met = meets[task(producer).lane];
+      if (met) waits_for_.emplace_back(TaskId{2 * producer + 1}, EdgeKind::barrier);
+      return met;
+    });
   }
 
   void send(std::int32_t producer) {
@@ -118,7 +119,7 @@ class WaitingLine final : public TaskTaker {
     if (newest != none) waits_for_.emplace_back(TaskId{2 * newest + 1}, EdgeKind::order);
     waits_for_.emplace_back(TaskId{2 * producer}, EdgeKind::local);
     newest = producer;
-    if (facts_.barriers > 0) unmet_sends_[message.lane].push_back(producer);
+    if (facts_.barriers > 0) unmet_sends_.push_back(producer);
     give_({message, rank(producer), 2 * producer + 1, waits_for_});
   }
 
@@ -129,17 +130,17 @@ class WaitingLine final : public TaskTaker {
   const std::function<void(const StreamedTask&)>& give_;
   const ProgramRunner* runner_ = nullptr;
   std::deque<Row> rows_;
-  std::deque<Edge> edges_;                              ///< of all rows
-  std::vector<State> states_;                           ///< by slot
-  std::vector<std::int32_t> newest_send_;               ///< by stage and direction: its producer
-  std::vector<std::vector<std::int32_t>> unmet_sends_;  ///< by lane, since the last barrier
+  std::deque<Edge> edges_;                 ///< of all rows
+  std::vector<State> states_;              ///< by slot
+  std::vector<std::int32_t> newest_send_;  ///< by stage and direction: its producer
+  std::vector<std::int32_t> unmet_sends_;  ///< producers since the last barrier
   std::vector<Edge> waits_for_;
 };
 
 }  // namespace
 
-TaskStream::TaskStream(const Schedule& schedule, Links links)
-    : schedule_(schedule), links_(std::move(links)) {
+TaskStream::TaskStream(const Schedule& schedule, Links links, int first_length)
+    : schedule_(schedule), links_(std::move(links)), first_length_(first_length) {
   require(!is_served(schedule.shape(), schedule.learning()),
           "{}: a server's updates come in the order of simulated time, which is found with all "
           "tasks at hand; they cannot be streamed",
@@ -147,7 +148,8 @@ TaskStream::TaskStream(const Schedule& schedule, Links links)
   const auto any = [](const std::vector<bool>& links_of) {
     return std::ranges::find(links_of, true) != links_of.end();
   };
-  require(!any(links_.push) && !any(links_.pull),
+  const bool server = schedule.shape().copies > 1 && schedule.learning().agreement.has_server();
+  require(!server || (!any(links_.push) && !any(links_.pull)),
           "{}: messages to and from a server cannot be streamed", schedule.specification());
 }
 
@@ -155,16 +157,14 @@ void TaskStream::run(const std::function<void()>& restart,
                      const std::function<void(const StreamedTask&)>& take) const {
   const ProgramFacts facts(schedule_);
   if (!facts.stages_exist) schedule_.build();  // says what is wrong
-  constexpr std::int64_t short_line = 1 << 14;
-  for (std::int64_t reach = 1;; reach *= 8) {
+  const std::int64_t all = schedule_.shape().all_micro_batches();
+  std::int64_t length = first_length_;
+  std::int64_t margin = 8 + facts.most_capacity;
+  while (true) {
     restart();
     try {
-      WaitingLine line(schedule_.shape(), facts, links_,
-                       static_cast<std::size_t>(short_line * reach), take);
-      const std::int64_t margin = (8 + std::int64_t{facts.most_capacity}) * reach;
-      const int all = schedule_.shape().all_micro_batches();
-      ProgramRunner runner(schedule_, facts, static_cast<int>(std::min<std::int64_t>(margin, all)),
-                           &line);
+      WaitingLine line(schedule_.shape(), facts, links_, static_cast<std::size_t>(length), take);
+      ProgramRunner runner(schedule_, facts, static_cast<int>(std::min(margin, all)), &line);
       line.look_at(runner);
       if (!runner.run()) {
         fail("{}: {}", schedule_.specification(), schedule_.violations().front().message);
@@ -172,8 +172,10 @@ void TaskStream::run(const std::function<void()>& restart,
       line.finish();
       return;
     } catch (const TasksInFlight::Forgotten&) {
-      require(short_line * reach < facts.tasks, "{}: cannot be streamed",
-              schedule_.specification());
+      // With room for everything nothing is forgotten.
+      if (length > facts.tasks + facts.barriers && margin >= all) throw;
+      length *= 8;
+      margin *= 8;
     }
   }
 }

@@ -26,7 +26,8 @@ class TaskStream {
  public:
   /// Throws Error where only a whole graph can say the order of the tasks: updates that a server
   /// applies one by one.
-  TaskStream(const Schedule& schedule, Links links);
+  /// `first_length`: tasks in flight that are expected; only time depends on it.
+  TaskStream(const Schedule& schedule, Links links, int first_length = 1 << 14);
 
   /// Calls take(task) for each. How much is in flight is found by trying: restart() comes before
   /// each try, and what was taken before it does not count. Throws Error with the first broken
@@ -37,6 +38,7 @@ class TaskStream {
  private:
   const Schedule& schedule_;
   Links links_;
+  std::int64_t first_length_;
 };
 
 }  // namespace unlatch

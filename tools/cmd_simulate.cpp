@@ -4,6 +4,7 @@
 #include "tools/simulation.h"
 #include "tools/simulation_json.h"
 #include "tools/simulation_text.h"
+#include "tools/streaming.h"
 #include "tools/terminal.h"
 
 namespace unlatch::tools {
@@ -11,6 +12,7 @@ namespace {
 
 int run(const Arguments& arguments) {
   const ScheduleSpec spec = asked_schedules(arguments, 1).front();
+  if (arguments.has("stream")) return simulate_streamed(arguments, spec);
   const int most_path = asked_path_length(arguments);
   arguments.require_outputs({"trace", "tasks"});
   const Workload workload = read_workload(arguments, spec, spec.method().synchronous);
@@ -34,6 +36,7 @@ int run(const Arguments& arguments) {
 std::vector<Flag> own_flags() {
   std::vector<Flag> flags = file_flags();
   flags.push_back({"critical-path", "all|N", "Most tasks of the critical path in JSON (1000)"});
+  flags.push_back({"stream", "", "Hold no task: for runs of many millions", Flag::Kind::presence});
   return flags;
 }
 

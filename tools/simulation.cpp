@@ -70,20 +70,6 @@ sim::SteadyState steady_state_of(const ScheduleSpec& spec, const Workload& workl
       slowed);
 }
 
-/// Staleness is a figure of the steady state. A stage with fewer updates than that never reaches
-/// it, and gets what its method promises.
-void complete_staleness(const ScheduleSpec& spec, Shape shape, std::vector<StageMetrics>& stages) {
-  if (spec.method().synchronous || has_fixed_batches(spec)) return;
-  constexpr int endless = 1 << 30;
-  shape.batches = endless;
-  const Promise promise = spec.promise(shape);
-  for (std::size_t k = 0; k < stages.size(); ++k) {
-    if (stages[k].updates > promise.forward_staleness[k]) continue;
-    stages[k].forward_staleness = promise.forward_staleness[k];
-    stages[k].weight_staleness = promise.weight_staleness[k];
-  }
-}
-
 /// How many ranks work at once on average, with the costs of one working alone: workers share
 /// caches, memory and clock rate, so costs depend on it.
 double busy_ranks(const ScheduleSpec& spec, const Workload& workload, const TaskGraph& tasks) {
@@ -112,6 +98,18 @@ nanoseconds time_of_bp(const Workload& workload, const sim::BatchWork& own,
 }
 
 }  // namespace
+
+void complete_staleness(const ScheduleSpec& spec, Shape shape, std::vector<StageMetrics>& stages) {
+  if (spec.method().synchronous || has_fixed_batches(spec)) return;
+  constexpr int endless = 1 << 30;
+  shape.batches = endless;
+  const Promise promise = spec.promise(shape);
+  for (std::size_t k = 0; k < stages.size(); ++k) {
+    if (stages[k].updates > promise.forward_staleness[k]) continue;
+    stages[k].forward_staleness = promise.forward_staleness[k];
+    stages[k].weight_staleness = promise.weight_staleness[k];
+  }
+}
 
 void order_in_time(Schedule& schedule, const sim::StageCosts& costs, const Workload& workload,
                    int run) {

@@ -56,6 +56,10 @@ TaskGraph graph_of_run(const Schedule& schedule, const TaskGraph& in_turn,
 
 Simulation simulate(const ScheduleSpec& spec, const Workload& workload);
 
+/// Staleness is a figure of the steady state. A stage with fewer updates than that never reaches
+/// it, and gets what its method promises.
+void complete_staleness(const ScheduleSpec& spec, Shape shape, std::vector<StageMetrics>& stages);
+
 /// Writes what --trace and --tasks ask for.
 void write_files(const Arguments& arguments, const Simulation& simulation);
 /// Those two flags.

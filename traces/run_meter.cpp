@@ -284,21 +284,28 @@ void RunMeter::note_staleness(const Task& task) {
       return;
     case Op::backward:
     case Op::backward_weight:
-      stage.waiting.push_back(stage.read[i]);
-      stage.read.erase(i);
+      note_gradient(stage, i);
       return;
     case Op::update:
       ++stage.metrics.updates;
-      for (const Versions read : std::exchange(stage.waiting, {})) {
-        stage.metrics.forward_staleness =
-            std::max(stage.metrics.forward_staleness, task.version - read.of_forward);
-        stage.metrics.weight_staleness =
-            std::max(stage.metrics.weight_staleness, task.version - read.of_tape);
-      }
+      if (!stage.oldest) return;
+      stage.metrics.forward_staleness =
+          std::max(stage.metrics.forward_staleness, task.version - stage.oldest->of_forward);
+      stage.metrics.weight_staleness =
+          std::max(stage.metrics.weight_staleness, task.version - stage.oldest->of_tape);
+      stage.oldest.reset();
       return;
     default:
       return;
   }
+}
+
+/// Of the gradients that one update applies only the oldest versions matter.
+void RunMeter::note_gradient(StageState& stage, int micro_batch) {
+  const auto read = stage.read.extract(micro_batch).mapped();
+  if (!stage.oldest) stage.oldest = read;
+  stage.oldest->of_forward = std::min(stage.oldest->of_forward, read.of_forward);
+  stage.oldest->of_tape = std::min(stage.oldest->of_tape, read.of_tape);
 }
 
 // ---- the whole -----------------------------------------------------------------------------

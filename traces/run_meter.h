@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <queue>
 #include <unordered_map>
 #include <vector>
@@ -94,7 +95,7 @@ class RunMeter {
   struct StageState {
     StageMetrics metrics;
     std::unordered_map<int, Versions> read;  ///< by micro-batch whose gradient is not there yet
-    std::vector<Versions> waiting;           ///< of the gradients that no update has applied
+    std::optional<Versions> oldest;          ///< of the gradients that no update has applied
     std::map<int, bool> stashed;             ///< old versions that are kept
     int versions = 1;
   };
@@ -111,6 +112,7 @@ class RunMeter {
   void note_memory(const StreamedTask& task, Span span);
   void apply(RankState& rank, const Change& change);
   void note_staleness(const Task& task);
+  static void note_gradient(StageState& stage, int micro_batch);
   std::int64_t bytes_of(const std::vector<std::int64_t>& sizes, Stage k) const {
     return sizes.empty() ? 0 : sizes[k.value];
   }
