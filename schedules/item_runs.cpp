@@ -65,17 +65,27 @@ void ItemRuns::expect_next() {
   }
 }
 
+/// What ends is one more round of its part in the block around it; the outermost block begins anew.
 void ItemRuns::advance_round() {
-  while (!round_.empty()) {
+  if (round_.empty()) {
+    ++parts_.back().times;
+    return;
+  }
+  while (true) {
     Place& place = round_.back();
     const Body& body = blocks_[place.block];
-    if (++place.done < body[place.part].times) return expect_next();
+    if (++place.done < body[place.part].times) break;
     place.done = 0;
-    if (++place.part < body.size()) return expect_next();
+    if (++place.part < body.size()) break;
+    if (round_.size() == 1) {
+      place.part = 0;
+      ++parts_.back().times;
+      break;
+    }
     round_.pop_back();
   }
-  ++parts_.back().times;
-  expect_next();
+  expected_ = blocks_[round_.back().block][round_.back().part].what;
+  if (expected_ < 0) expect_next();
 }
 
 /// The items of the round stand behind the last part as parts of their own.

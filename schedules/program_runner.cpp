@@ -88,6 +88,7 @@ bool ProgramRunner::step_to_task(Walk& walk) {
   return false;
 }
 
+/// Everything that a task takes is inlined here: calls would cost more than what they do.
 [[gnu::flatten]] void ProgramRunner::run_rank(int p) {
   Walk& walk = walks_[p];
   const bool by_batch = schedule_.learning().local_gradients.source == GradientSource::local_head;
