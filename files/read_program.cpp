@@ -149,9 +149,8 @@ class ProgramReader {
   }
 
   bool follows_forward() const {
-    const auto& items = program_.items();
-    return !items.empty() && items.back().kind == Item::Kind::task &&
-           items.back().op == Op::forward;
+    const Item* const before = program_.last();
+    return before != nullptr && before->kind == Item::Kind::task && before->op == Op::forward;
   }
 
   /// From the number of an update to its last micro-batch. False when it was reported instead.

@@ -8,72 +8,79 @@
 namespace unlatch {
 
 Program& Program::add(Op op, Stage k, MicroBatch i) {
-  Item item;
+  Item& item = runs_.append();
   item.op = op;
   item.stage = k;
   item.micro_batch = i;
   item.step = step_;
-  items_.push_back(item);
   return *this;
 }
 
 Program& Program::forward(Stage k, MicroBatch i, int version) {
   forward(k, i);
-  items_.back().version = version;
+  newest_item().version = version;
   return *this;
 }
 
 Program& Program::forward_beside_recompute(Stage k, MicroBatch i, MicroBatch replayed) {
   forward(k, i);
   recompute_alone(k, replayed);
-  items_.back().beside_previous = true;
+  newest_item().beside_previous = true;
   return *this;
 }
 
 Program& Program::recompute_alone(Stage k, MicroBatch i) {
   add(Op::recompute, k, i);
-  items_.back().engine = Engine::recompute;
+  newest_item().engine = Engine::recompute;
   return *this;
 }
 
 Program& Program::backward(Stage k, MicroBatch i, Weights weights) {
   add(Op::backward, k, i);
-  items_.back().weights = weights;
+  newest_item().weights = weights;
   return *this;
 }
 
 Program& Program::backward_ending_block(Stage k, MicroBatch i) {
   add(Op::backward, k, i);
-  items_.back().ends_block = true;
+  newest_item().ends_block = true;
   return *this;
 }
 
 Program& Program::backward_input(Stage k, MicroBatch i, Weights weights) {
   add(Op::backward_input, k, i);
-  items_.back().weights = weights;
+  newest_item().weights = weights;
   return *this;
 }
 
 Program& Program::push_forward(Stage k, MicroBatch i, int capacity) {
   add(Op::push_forward, k, i);
-  items_.back().capacity = capacity;
+  newest_item().capacity = capacity;
   return *this;
 }
 
 Program& Program::push_backward(Stage k, MicroBatch i, int capacity) {
   add(Op::push_backward, k, i);
-  items_.back().capacity = capacity;
+  newest_item().capacity = capacity;
   return *this;
 }
 
 Program& Program::after(Op op, Stage k, MicroBatch i) {
   add(op, k, i);
-  items_.back().kind = Item::Kind::after;
+  newest_item().kind = Item::Kind::after;
   return *this;
 }
 
 Program& Program::barrier() {
-  items_.emplace_back().kind = Item::Kind::barrier;
+  // It takes the numbers of the item before it, so that steps with barriers repeat like others.
+  Item item;
+  item.kind = Item::Kind::barrier;
+  item.step = step_;
+  if (const Item* const before = last()) {
+    item.micro_batch = before->micro_batch;
+    item.column = before->column;
+  }
+  runs_.append(item);
   return *this;
 }
 
@@ -83,7 +90,7 @@ Program& Program::next_step() {
 }
 
 Program& Program::at_column(int column) {
-  items_.back().column = column;
+  newest_item().column = column;
   return *this;
 }
 

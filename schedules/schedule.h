@@ -1,24 +1,15 @@
 // Schedule: what a paper decides, rank by rank; build() turns it into a graph.
 #pragma once
 
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "schedules/graph.h"
+#include "schedules/item_runs.h"
 #include "schedules/violation.h"
 
 namespace unlatch {
-
-/// Which weights a backward reads: those of now, or those that its forward read (a stash).
-enum class Weights : std::uint8_t { current, as_forward };
-
-/// No limit on the items in a queue between two stages.
-inline constexpr int unbounded = std::numeric_limits<int>::max();
-
-/// The weights as they are when a task runs.
-inline constexpr int newest = -1;
 
 /// The ordered work of one rank. Calls chain; the order of the calls is the order of execution.
 class Program {
@@ -54,29 +45,22 @@ class Program {
   /// The tasks that follow belong to the next local step (one straggler draw each).
   Program& next_step();
 
-  struct Item {
-    enum class Kind : std::uint8_t { task, after, barrier } kind = Kind::task;
-    Op op = Op::forward;
-    Weights weights = Weights::current;
-    Engine engine = Engine::compute;
-    bool beside_previous = false;  ///< R that starts with the F before it
-    bool ends_block = false;       ///< B that makes one block with the F before it
-    Stage stage;
-    MicroBatch micro_batch;
-    int capacity = unbounded;
-    int version = newest;  ///< of the weights that F reads
-    int step = 0;
-    int column = -1;  ///< place in the file it was read from; -1: counted from the calls
-  };
-  const std::vector<Item>& items() const& { return items_; }
+  using Item = ProgramItem;
+  /// The items as they are kept: what repeats once.
+  const ItemRuns& runs() const& { return runs_; }
+  /// A copy of all items, for files and tests; long programs are read from runs().
+  std::vector<Item> items() const { return runs_.expanded(); }
+  /// The item added last; null in an empty program.
+  const Item* last() const { return runs_.last(); }
   /// The task just added stands in that column of a file: what messages about it say.
   Program& at_column(int column);
   /// An item as it is, its local step included.
-  void append(const Item& item) { items_.push_back(item); }
+  void append(const Item& item) { runs_.append(item); }
 
  private:
   Program& add(Op op, Stage k, MicroBatch i);
-  std::vector<Item> items_;
+  Item& newest_item() { return *runs_.last(); }
+  ItemRuns runs_;
   int step_ = 0;
 };
 

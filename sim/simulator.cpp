@@ -7,30 +7,11 @@
 #include "sim/event_simulator.h"
 #include "sim/pauses.h"
 #include "sim/shared_workers.h"
+#include "sim/task_span.h"
 
 namespace unlatch::sim {
 
 namespace {
-
-/// When a task can start, and the F beside which it runs, or -1.
-struct Ready {
-  std::int64_t at = 0;
-  std::int32_t beside = -1;
-};
-
-inline Ready ready_of(const TaskGraph& graph, const Span* spans, std::int32_t id) {
-  Ready ready;
-  for (const Edge edge : graph.edges_into(TaskId{id})) {
-    const Span& from = spans[edge.from().value];
-    if (edge.kind() == EdgeKind::beside) [[unlikely]] {
-      ready.beside = edge.from().value;
-      ready.at = std::max<std::int64_t>(ready.at, from.start.count());
-    } else {
-      ready.at = std::max<std::int64_t>(ready.at, from.end.count());
-    }
-  }
-  return ready;
-}
 
 /// `duration` is a type of its own so that a table is read inline.
 template <class Duration>
@@ -40,16 +21,9 @@ Timeline run_with(const TaskGraph& graph, const CostModel& costs, const Duration
   Span* const spans = timeline.spans.data();
   std::int64_t overflows = 0;
   for (std::int32_t id = 0; id < graph.size(); ++id) {
-    const auto [ready, beside] = ready_of(graph, spans, id);
     const Task& task = graph.task(TaskId{id});
-    const nanoseconds length = duration(task);
-    std::int64_t end = 0;
-    overflows += __builtin_add_overflow(ready, std::int64_t{length.count()}, &end) ? 1 : 0;
-    spans[id] = {nanoseconds(ready), nanoseconds(end)};
-    if (beside >= 0) {
-      spans[id] =
-          recompute_beside(nanoseconds(ready), length, spans[beside], costs.overlap(task.stage));
-    }
+    spans[id] =
+        span_of(task, graph.edges_into(TaskId{id}), spans, duration(task), costs, overflows);
   }
   require(overflows == 0, "{}: the run would last longer than 292 years; give shorter costs",
           graph.schedule());
@@ -62,7 +36,7 @@ Timeline run_with(const TaskGraph& graph, const CostModel& costs, const Pauses& 
   timeline.spans.resize(graph.size());
   Span* const spans = timeline.spans.data();
   for (std::int32_t id = 0; id < graph.size(); ++id) {
-    const Ready ready = ready_of(graph, spans, id);
+    const Ready ready = ready_of(graph.edges_into(TaskId{id}), spans);
     const Task& task = graph.task(TaskId{id});
     const nanoseconds at(ready.at), length = costs.duration(task);
     spans[id] = ready.beside < 0 ? clocks.run(task, at, length)

@@ -80,13 +80,40 @@ StragglerCosts::StragglerCosts(const StageCosts& costs, const TaskGraph& graph,
       node_of_rank_(disturbance.node_of_rank),
       run_(run) {
   find_lanes(graph, disturbance);
+  find_draws(disturbance);
+  std::vector<Rank> ranks;
+  for (const Stage k : up_to<Stage>(table_.stages())) ranks.push_back(graph.rank_of(k));
+  if (draws_.empty()) slow_down(ranks, disturbance);
+  find_pauses(disturbance);
+}
+
+StragglerCosts::StragglerCosts(const StageCosts& costs, const std::vector<Rank>& ranks,
+                               const Disturbance& disturbance, int run)
+    : traffic_(costs.traffic()),
+      workers_(costs.workers()),
+      table_(*costs.table()),
+      overlap_(costs.times().overlap),
+      node_of_rank_(disturbance.node_of_rank),
+      run_(run) {
+  const bool pauses = !disturbance.pauses.empty() ||
+                      std::ranges::find(disturbance.stragglers, Straggler::Kind::pause,
+                                        &Straggler::kind) != disturbance.stragglers.end();
+  require(!pauses && !disturbance.touches_links(),
+          "pauses and disturbed links want the whole graph; leave them out");
+  for (const Rank rank : ranks) {
+    stages_.push_back(
+        {.place = StragglerPlace{.from = rank.value}, .slow = disturbance.slow_factor(rank)});
+  }
+  find_draws(disturbance);
+  if (draws_.empty()) slow_down(ranks, disturbance);
+}
+
+void StragglerCosts::find_draws(const Disturbance& disturbance) {
   for (std::size_t i = 0; i < disturbance.stragglers.size(); ++i) {
     const Straggler& straggler = disturbance.stragglers[i];
     if (straggler.kind == Straggler::Kind::pause) continue;
     draws_.push_back({straggler, seed_of(disturbance.seed, i)});
   }
-  if (draws_.empty()) slow_down(graph, disturbance);
-  find_pauses(disturbance);
 }
 
 void StragglerCosts::find_lanes(const TaskGraph& graph, const Disturbance& disturbance) {
@@ -100,18 +127,20 @@ void StragglerCosts::find_lanes(const TaskGraph& graph, const Disturbance& distu
   }
 }
 
-void StragglerCosts::slow_down(const TaskGraph& graph, const Disturbance& disturbance) {
+void StragglerCosts::slow_down(const std::vector<Rank>& ranks, const Disturbance& disturbance) {
   const auto slow = [&](Op op, Stage k, double factor) {
     table_.set(op, k, stretched(table_.at(op, k), factor));
   };
   for (const Stage k : up_to<Stage>(table_.stages())) {
-    const Rank rank = graph.rank_of(k);
+    const Rank rank = ranks[k.value];
     for (int op = 0; is_compute(static_cast<Op>(op)); ++op) {
       slow(static_cast<Op>(op), k, disturbance.slow_factor(rank));
     }
-    for (const Op op : {Op::send_forward, Op::send_backward}) {
-      slow(op, k, disturbance.slow_factor(rank, receiver_of(graph, op, k)));
-    }
+    const auto to = [&](int other) {
+      return ranks[std::clamp(other, 0, static_cast<int>(ranks.size()) - 1)];
+    };
+    slow(Op::send_forward, k, disturbance.slow_factor(rank, to(k.value + 1)));
+    slow(Op::send_backward, k, disturbance.slow_factor(rank, to(k.value - 1)));
   }
 }
 
@@ -162,7 +191,8 @@ std::optional<StragglerPlace> StragglerCosts::drawn_for(const Straggler& straggl
 nanoseconds StragglerCosts::duration(const Task& task) const {
   const nanoseconds fixed = table_.at(task.op, task.stage);
   if (draws_.empty() || fixed.count() == 0) return fixed;
-  const LanePlace& lane = lanes_[task.lane];
+  if (lanes_.empty() && !is_compute(task.op)) return fixed;
+  const LanePlace& lane = lanes_.empty() ? stages_[task.stage.value] : lanes_[task.lane];
   double factor = lane.slow;
   for (const auto& [straggler, seed] : draws_) {
     if (const auto place = drawn_for(straggler, lane)) {

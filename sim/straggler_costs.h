@@ -33,6 +33,10 @@ class StragglerCosts final : public CostModel {
   /// and nothing says which they are.
   StragglerCosts(const StageCosts& costs, const TaskGraph& graph, const Disturbance& disturbance,
                  int run);
+  /// The same without a graph; stage k is on ranks[k]. Throws Error for pauses and for draws of
+  /// links, which want the lanes of a graph.
+  StragglerCosts(const StageCosts& costs, const std::vector<Rank>& ranks,
+                 const Disturbance& disturbance, int run);
 
   nanoseconds duration(const Task& task) const override;
   double overlap(Stage k) const override { return overlap_[k.value]; }
@@ -56,7 +60,8 @@ class StragglerCosts final : public CostModel {
     double slow = 1;
   };
   void find_lanes(const TaskGraph& graph, const Disturbance& disturbance);
-  void slow_down(const TaskGraph& graph, const Disturbance& disturbance);
+  void slow_down(const std::vector<Rank>& ranks, const Disturbance& disturbance);
+  void find_draws(const Disturbance& disturbance);
   PauseSources pauses_of(const LanePlace& lane, const Disturbance& disturbance) const;
   void find_pauses(const Disturbance& disturbance);
   /// Nothing where the straggler leaves that lane alone.
@@ -66,7 +71,8 @@ class StragglerCosts final : public CostModel {
   int workers_;             ///< of them too
   CostTable table_;         ///< slow factors included where nothing is drawn
   std::vector<double> overlap_;
-  std::vector<LanePlace> lanes_;
+  std::vector<LanePlace> lanes_;   ///< of the graph
+  std::vector<LanePlace> stages_;  ///< without a graph
   std::vector<int> node_of_rank_;
   std::vector<Draw> draws_;  ///< of factors
   Pauses pauses_;

@@ -6,6 +6,7 @@
 #include "tools/simulation.h"
 #include "tools/simulation_json.h"
 #include "tools/simulation_text.h"
+#include "tools/streaming.h"
 #include "tools/terminal.h"
 
 namespace unlatch::tools {
@@ -13,6 +14,7 @@ namespace {
 
 int run(const Arguments& arguments) {
   const ScheduleSpec spec = asked_schedules(arguments, 1).front();
+  if (arguments.has("stream")) return simulate_streamed(arguments, spec);
   const int most_path = asked_path_length(arguments);
   arguments.require_outputs({"trace", "tasks"});
   const Workload workload = read_workload(arguments, spec, spec.method().synchronous);
@@ -45,6 +47,7 @@ std::vector<Flag> own_flags() {
   flags.push_back({"critical-path", "all|N", "Most tasks of the critical path in JSON (1000)"});
   flags.push_back({"sensitivity", "", "What 10 % faster stages and links would each gain",
                    Flag::Kind::presence});
+  flags.push_back({"stream", "", "Hold no task: for runs of many millions", Flag::Kind::presence});
   return flags;
 }
 

@@ -83,20 +83,6 @@ sim::SteadyState steady_state_of(const ScheduleSpec& spec, const Workload& workl
       slowed);
 }
 
-/// Staleness is a figure of the steady state. A stage with fewer updates than that never reaches
-/// it, and gets what its method promises.
-void complete_staleness(const ScheduleSpec& spec, Shape shape, std::vector<StageMetrics>& stages) {
-  if (spec.method().synchronous || has_fixed_batches(spec)) return;
-  constexpr int endless = 1 << 30;
-  shape.batches = endless;
-  const Promise promise = spec.promise(shape);
-  for (std::size_t k = 0; k < stages.size(); ++k) {
-    if (stages[k].updates > promise.forward_staleness[k]) continue;
-    stages[k].forward_staleness = promise.forward_staleness[k];
-    stages[k].weight_staleness = promise.weight_staleness[k];
-  }
-}
-
 /// BP's time for a batch on the same hardware, one rank working at a time: every stage where the
 /// first copy of it in `tasks` is.
 nanoseconds time_of_bp(const Workload& workload, const sim::BatchWork& own,
@@ -123,6 +109,18 @@ double busy_ranks(const ScheduleSpec& spec, const Workload& workload, const Task
   double busy = 0;
   for (const RankMetrics& rank : alone.ranks) busy += to_ms(rank.busy);
   return alone.makespan.count() == 0 ? 1 : std::max(1.0, busy / to_ms(alone.makespan));
+}
+
+void complete_staleness(const ScheduleSpec& spec, Shape shape, std::vector<StageMetrics>& stages) {
+  if (spec.method().synchronous || has_fixed_batches(spec)) return;
+  constexpr int endless = 1 << 30;
+  shape.batches = endless;
+  const Promise promise = spec.promise(shape);
+  for (std::size_t k = 0; k < stages.size(); ++k) {
+    if (stages[k].updates > promise.forward_staleness[k]) continue;
+    stages[k].forward_staleness = promise.forward_staleness[k];
+    stages[k].weight_staleness = promise.weight_staleness[k];
+  }
 }
 
 void order_in_time(Schedule& schedule, const sim::StageCosts& costs, const Workload& workload,

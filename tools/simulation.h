@@ -69,4 +69,8 @@ IdleCauses idle_of_all_ranks(const Metrics& metrics);
 
 Simulation simulate(const ScheduleSpec& spec, const Workload& workload);
 
+/// Staleness is a figure of the steady state. A stage with fewer updates than that never reaches
+/// it, and gets what its method promises.
+void complete_staleness(const ScheduleSpec& spec, Shape shape, std::vector<StageMetrics>& stages);
+
 }  // namespace unlatch::tools

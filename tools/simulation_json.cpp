@@ -32,9 +32,9 @@ Json rank_json(int rank, const RankMetrics& metrics, const RankMemory& memory) {
   return json;
 }
 
-Json stages_json(const TaskGraph& graph, const Metrics& metrics) {
+Json stages_json(const Shape& shape, const Metrics& metrics) {
   Json stages = Json::array();
-  for (const Stage k : up_to<Stage>(graph.shape().stages)) {
+  for (const Stage k : up_to<Stage>(shape.stages)) {
     const StageMetrics& stage = metrics.stages[static_cast<std::size_t>(k.value)];
     Json json{{"stage", k.value},
               {"rank", stage.rank.value},
@@ -42,7 +42,7 @@ Json stages_json(const TaskGraph& graph, const Metrics& metrics) {
               {"weight_staleness", stage.weight_staleness},
               {"updates", stage.updates}};
     // Stages of further copies of the model are numbered on: stage k of copy c is c x stages + k.
-    if (graph.shape().copies > 1) json["copy"] = graph.shape().copy_of(k);
+    if (shape.copies > 1) json["copy"] = shape.copy_of(k);
     stages.push_back(std::move(json));
   }
   return stages;
@@ -66,8 +66,8 @@ Json partition_json(const std::vector<models::StageRange>& partition) {
   return layers;
 }
 
-void add_run(Json& json, const TaskGraph& graph, const Timeline& timeline, const Metrics& metrics,
-             const std::vector<RankMemory>& memory, int most_path) {
+void add_figures(Json& json, const Shape& shape, const Metrics& metrics,
+                 const std::vector<RankMemory>& memory) {
   json["makespan_ms"] = to_ms(metrics.makespan);
   json["bubble_ratio"] = number_json(metrics.bubble_ratio);
   json["longest_span_ms"] = to_ms(metrics.longest_span);
@@ -82,7 +82,12 @@ void add_run(Json& json, const TaskGraph& graph, const Timeline& timeline, const
   }
   json["idle_by_cause_ms"] = idle_json(idle_of_all_ranks(metrics));
   json["ranks_detail"] = std::move(ranks);
-  json["stages_detail"] = stages_json(graph, metrics);
+  json["stages_detail"] = stages_json(shape, metrics);
+}
+
+void add_run(Json& json, const TaskGraph& graph, const Timeline& timeline, const Metrics& metrics,
+             const std::vector<RankMemory>& memory, int most_path) {
+  add_figures(json, graph.shape(), metrics, memory);
   const CriticalPath path = critical_path(graph, timeline, most_path);
   json["critical_path"] = path_json(graph, timeline, path);
   json["critical_path_tasks"] = path.length;

@@ -6,6 +6,9 @@
 
 namespace unlatch::tools {
 
+/// Figures of a run: from "makespan_ms" to "stages_detail".
+void add_figures(Json& json, const Shape& shape, const Metrics& metrics,
+                 const std::vector<RankMemory>& memory);
 /// Facts of a run that only its timeline decides: from "makespan_ms" to "transfers". `most_path`
 /// limits the critical path (0: all of it). Shared by predicted and measured runs.
 void add_run(Json& json, const TaskGraph& graph, const Timeline& timeline, const Metrics& metrics,

@@ -131,9 +131,9 @@ Table ranks_table(const Metrics& metrics, const std::vector<RankMemory>& memory)
   return table;
 }
 
-Table stages_table(const TaskGraph& graph, const Metrics& metrics) {
+Table stages_table(const Metrics& metrics) {
   Table table({"stage", "rank", "forward staleness", "weight staleness", "updates"});
-  for (const Stage k : up_to<Stage>(graph.shape().stages)) {
+  for (const Stage k : up_to<Stage>(static_cast<int>(metrics.stages.size()))) {
     const StageMetrics& stage = metrics.stages[static_cast<std::size_t>(k.value)];
     table.add({fmt::format("{}", k.value), fmt::format("{}", stage.rank.value),
                fmt::format("{}", stage.forward_staleness),

@@ -194,7 +194,7 @@ Shape read_shape(const Arguments& arguments, const ScheduleSpec& spec, bool sync
           "{}",
           shape.micro_batches, shape.replicas, shape.batches, all, Edge::max_tasks - 1);
   spec.options(shape);  // refuses a shape that it cannot run
-  require_buildable(spec.effective(shape), spec);
+  if (!arguments.has("stream")) require_buildable(spec.effective(shape), spec);
   return shape;
 }
 
@@ -322,19 +322,18 @@ std::vector<ScheduleSpec> asked_schedules(const Arguments& arguments, int most) 
 TaskCosts Workload::costs_for(const ScheduleSpec& spec, const TaskGraph& graph, double busy,
                               const TaskGraph& placed) const {
   const int copies = graph.shape().copies;
-  TaskCosts costs;
-  if (layers) {
-    costs = layers->costs(graph, busy, placed);
-    require_representable(costs.times, shape, disturbance);
-  } else if (spec.pipeline().uses_micro_batches) {
-    costs = {.times = times.for_copies(copies), .sizes = sizes, .partition = {}};
-  } else {
-    costs = {.times = times.in_one_piece(shape.micro_batches).for_copies(copies),
-             .sizes = sizes.in_one_piece(shape.micro_batches),
-             .partition = {}};
-  }
+  if (!layers) return abstract_costs(spec, copies);
+  TaskCosts costs = layers->costs(graph, busy, placed);
+  require_representable(costs.times, shape, disturbance);
   costs.sizes = costs.sizes.for_copies(copies);
   return costs;
+}
+
+TaskCosts Workload::abstract_costs(const ScheduleSpec& spec, int copies) const {
+  const int pieces = spec.pipeline().uses_micro_batches ? 1 : shape.micro_batches;
+  return {.times = times.in_one_piece(pieces).for_copies(copies),
+          .sizes = sizes.in_one_piece(pieces).for_copies(copies),
+          .partition = {}};
 }
 
 }  // namespace unlatch::tools

@@ -79,6 +79,8 @@ struct Workload {
   }
   TaskCosts costs_for(const ScheduleSpec& spec, const TaskGraph& graph, double busy,
                       const TaskGraph& placed) const;
+  /// The same where there are no layers: only the copies of the model count.
+  TaskCosts abstract_costs(const ScheduleSpec& spec, int copies) const;
 };
 
 /// --stages where neither it nor --ranks is given.

@@ -52,6 +52,49 @@ TEST(Simulate, ShortensTheCriticalPathAsAsked) {
   EXPECT_EQ(usual["critical_path_tasks"], all["critical_path_tasks"]);
 }
 
+// Without tasks the figures are the same; what only tasks can say is null or refused.
+TEST(Simulate, StreamsTheFiguresOfTheWholeRun) {
+  const Folder folder;
+  for (const char* run :
+       {"--schedule 1f1b --stages 4 --microbatches 30 --transfer 0.3 --activation-size 5",
+        "--schedule dsp --stages 4 --batches 50 --slow 1:2 --weight-size 7",
+        "--schedule ssgd --stages 2 --batches 6 --replicas 3 --all-reduce 0.4",
+        "--schedule gpipe --stages 3 --microbatches 4 --straggler lognormal:sigma=0.4"}) {
+    SCOPED_TRACE(run);
+    json whole = folder.json(fmt::format("simulate {}", run));
+    json streamed = folder.json(fmt::format("simulate {} --stream", run));
+    EXPECT_TRUE(streamed["critical_path"].is_null());
+    EXPECT_TRUE(streamed["steady_state"].is_null());
+    EXPECT_GE(streamed["tasks"], streamed["critical_path_tasks"]);
+    for (const char* key : {"critical_path", "steady_state", "distribution", "tasks"}) {
+      whole.erase(key);
+      streamed.erase(key);
+    }
+    EXPECT_EQ(streamed, whole);
+  }
+}
+
+TEST(Simulate, RefusesToStreamWhatNeedsTasks) {
+  const Folder folder;
+  const auto refusal = [&](const std::string& flags) {
+    const Outcome outcome = folder.run("simulate --stream " + flags);
+    expect_refused(outcome);
+    return outcome.err;
+  };
+  EXPECT_THAT(refusal("--schedule 1f1b --trace t.json"),
+              HasSubstr("--trace: --stream holds no tasks"));
+  EXPECT_THAT(refusal("--schedule 1f1b --tasks t.csv"),
+              HasSubstr("--tasks: --stream holds no tasks"));
+  EXPECT_THAT(refusal("--schedule 1f1b --critical-path all"),
+              HasSubstr("--critical-path: --stream"));
+  EXPECT_THAT(refusal("--schedule 1f1b --runs 3 --straggler lognormal:sigma=0.4"),
+              HasSubstr("one run"));
+  EXPECT_THAT(refusal("--schedule 1f1b --activation-size 5 --memory-limit 9"),
+              HasSubstr("rank 0 needs 20 B (20 bytes), the limit is 9 B"));
+  EXPECT_THAT(refusal("--schedule asgd --replicas 2"),
+              HasSubstr("asgd: a server's updates come in the order of simulated time"));
+}
+
 // O01
 TEST(Simulate, RunsFewerMicroBatchesThanStages) {
   const Folder folder;
