@@ -7,6 +7,7 @@
 #include "exec/cpu_backend.h"
 #include "schedules/error.h"
 #include "tools/cluster_links.h"
+#include "tools/training.h"
 #include "tools/workload.h"
 
 namespace unlatch::tools {

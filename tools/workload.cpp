@@ -219,10 +219,10 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
   require_one_source(arguments, measured.has_value());
   if (!measured && (arguments.has("profile") || arguments.has("cluster"))) {
     workload.layers = read_layers(arguments);
-    const auto& measured = workload.layers->profile;
-    require(!arguments.has("threads") || measured->of_cpu(),
+    const auto& profile = workload.layers->profile;
+    require(!arguments.has("threads") || profile->of_cpu(),
             "{} counts threads of the CPU, and the profile is of a {}; leave it out",
-            arguments.place("threads"), measured ? measured->device : "cluster");
+            arguments.place("threads"), profile ? profile->device : "cluster");
   } else {
     workload.times = sim::stage_times(cost_settings(arguments), stages);
     if (measured) take_measured_stages(arguments, *measured, workload);

@@ -103,6 +103,7 @@ RunMeter::Cause RunMeter::cause_of(EdgeKind kind) {
     case EdgeKind::order:
     case EdgeKind::local:
     case EdgeKind::beside:
+    case EdgeKind::rendezvous:  // of blocking sends, which no stream has
       return Cause::none;
   }
   return Cause::none;
