@@ -122,7 +122,7 @@ TEST(Sensitivity, OfPartsOffThePathIsNothingWhenRunAgainToo) {
 class SharedLinks final : public Traffic {
  public:
   const std::vector<double>& links() const override { return links_; }
-  const Transfer* transfer(const Task&) const override { return nullptr; }
+  std::span<const Transfer> transfers(const Task&) const override { return {}; }
 
  private:
   std::vector<double> links_;
