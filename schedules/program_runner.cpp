@@ -26,6 +26,9 @@ void ProgramRunner::start() {
     Walk& walk = walks_.emplace_back();
     walk.cursor.emplace(schedule_.programs()[r.value].runs());
     walk.rank = r;
+    if (!all_reduces_.empty() && agreement().kind != Agreement::Kind::average) {
+      walk.scout.emplace(schedule_.programs()[r.value].runs());
+    }
     walk.has_recompute_lane = facts_.lane(r, Engine::recompute) >= 0;
     walk.lanes = {static_cast<std::uint16_t>(facts_.lane(r, Engine::compute)),
                   static_cast<std::uint16_t>(facts_.lane(r, Engine::recompute))};
