@@ -16,16 +16,11 @@ bool ProgramRunner::gather_copies(int p, const Item& item) {
   }
   if (agreement().kind == AgreementKind::delayed) return gather_delayed(p, item);
   if (item.op != Op::update) return true;
-  if (agreement().kind == AgreementKind::sum) return gather_sum(p, item);
+  if (agreement().kind == AgreementKind::sum) {
+    return need_all_reduce(p, item.stage, stages_[item.stage.value].updates);
+  }
   if (agreement().kind == AgreementKind::server) return gather_served(p, item);
   return true;
-}
-
-/// The newest gradient of each copy goes into AR, the sum comes out before the update.
-bool ProgramRunner::gather_sum(int p, const Item& item) {
-  const int number = stages_[item.stage.value].updates;
-  join(p, item, number, stages_[item.stage.value].newest_gradient);
-  return need_all_reduce(p, item.stage, number);
 }
 
 /// SSD-SGD: AR joins the gradients of a batch while the copies go on. A copy's first gradient of
@@ -41,7 +36,6 @@ bool ProgramRunner::gather_delayed(int p, const Item& item) {
     return false;
   }
   if (item.op != Op::update) return true;
-  join(p, item, state.updates, state.newest_gradient);
   if (state.updates < warm_up && !need_all_reduce(p, item.stage, state.updates)) return false;
   const int last = state.updates - 1;
   const bool pulled = last >= warm_up && agreement().pulls(last);
@@ -71,19 +65,18 @@ bool ProgramRunner::need_update(int p, Stage k, int number) {
   return true;
 }
 
-/// Gives an input to an AR, once, however often the update that needs it is looked at.
-void ProgramRunner::join(int p, const Item& item, int number, Slot input) {
-  if (std::exchange(walks_[p].joined, true)) return;
-  const Stage model_stage = shape_.model_stage(item.stage);
+/// Gives an input to an AR, which `update` says more about.
+void ProgramRunner::join(int p, const Item& update, int number, Slot input) {
+  const Stage model_stage = shape_.model_stage(update.stage);
   AllReduces& all = all_reduces_[model_stage.value];
   const auto ahead = static_cast<std::size_t>(number - all.done);
   if (all.waiting.size() <= ahead) all.waiting.resize(ahead + 1);
   AllReduces::Join& joined = all.waiting[ahead];
-  if (item.stage == model_stage) {
-    joined.task.stage = item.stage;
-    joined.task.micro_batch = item.micro_batch;
-    joined.task.step = item.step;
-    joined.task.version = stages_[item.stage.value].updates;
+  if (update.stage == model_stage) {
+    joined.task.stage = update.stage;
+    joined.task.micro_batch = update.micro_batch;
+    joined.task.step = update.step;
+    joined.task.version = stages_[update.stage.value].updates;
   }
   joined.inputs.emplace_back(walks_[p].rank, input);
   if (std::ssize(joined.inputs) == shape_.copies && ahead == 0) {
@@ -91,12 +84,36 @@ void ProgramRunner::join(int p, const Item& item, int number, Slot input) {
   }
 }
 
+/// The newest gradient of each copy goes into AR, whatever the rank does before the update: the
+/// scout knows which one that is.
+void ProgramRunner::give_gradient(int p, Stage k, Slot slot) {
+  StageState& state = stages_[k.value];
+  ++state.gradients;
+  ItemRuns::Cursor& scout = *walks_[p].scout;
+  while (true) {
+    while (!state.last_gradients.empty() && state.last_gradients.front().first < state.gradients) {
+      state.last_gradients.pop_front();
+    }
+    if (!state.last_gradients.empty() && state.last_gradients.front().first == state.gradients) {
+      return join(p, state.last_gradients.front().second, state.updates, slot);
+    }
+    if (state.scouted > state.gradients || !scout.next()) return;
+    const Item& ahead = scout.item();
+    if (ahead.kind != Item::Kind::task) continue;
+    StageState& other = stages_[ahead.stage.value];
+    if (ahead.op == Op::backward || ahead.op == Op::backward_weight) ++other.scouted;
+    if (ahead.op == Op::update) other.last_gradients.emplace_back(other.scouted, ahead);
+  }
+}
+
 void ProgramRunner::record_copies(int p, Slot slot) {
   const Task& task = tasks[slot];
   StageState& state = stages_[task.stage.value];
   state.owed.clear();
-  walks_[p].joined = false;
-  if (task.op == Op::backward || task.op == Op::backward_weight) state.newest_gradient = slot;
+  if (task.op == Op::backward || task.op == Op::backward_weight) {
+    state.newest_gradient = slot;
+    if (walks_[p].scout) give_gradient(p, task.stage, slot);
+  }
   if (task.op != Op::update) return;
   state.newest_gradient = none;
   if (agreement().kind == AgreementKind::average) give_weights(p, slot);
@@ -113,7 +130,6 @@ void ProgramRunner::give_weights(int p, Slot slot) {
   if (done % period != 0 && done != facts_.count(Op::update, item.stage)) return;
   const int number = state.updates / period;
   join(p, item, number, slot);
-  walks_[p].joined = false;
   state.owed.push_back({true, item.stage, number});
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "schedules/large_pages.h"
+
 namespace unlatch {
 
 ProgramRunner::ProgramRunner(const Schedule& schedule, const ProgramFacts& facts, int margin,
@@ -26,6 +28,9 @@ void ProgramRunner::start() {
     Walk& walk = walks_.emplace_back();
     walk.cursor.emplace(schedule_.programs()[r.value].runs());
     walk.rank = r;
+    if (!all_reduces_.empty() && agreement().kind != Agreement::Kind::average) {
+      walk.scout.emplace(schedule_.programs()[r.value].runs());
+    }
     walk.has_recompute_lane = facts_.lane(r, Engine::recompute) >= 0;
     walk.lanes = {static_cast<std::uint16_t>(facts_.lane(r, Engine::compute)),
                   static_cast<std::uint16_t>(facts_.lane(r, Engine::recompute))};
@@ -37,9 +42,9 @@ void ProgramRunner::start() {
   walks_.resize(walks_.size() + 1 + all_reduces_.size());
   if (taker_ != nullptr) return;
   const std::size_t all = facts_.tasks + facts_.barriers;
-  tasks.reserve(all);
-  first_edge.reserve(all + 1);
-  edges.reserve(2 * all);
+  reserve_in_large_pages(tasks, all);
+  reserve_in_large_pages(first_edge, all + 1);
+  reserve_in_large_pages(edges, 2 * all);
 }
 
 /// Each rank's program goes as far as it can; a blocked one waits for one task, update, barrier or

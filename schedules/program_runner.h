@@ -67,6 +67,7 @@ class ProgramRunner {
   /// What a program has come to.
   struct Walk {
     std::optional<ItemRuns::Cursor> cursor;  ///< ranks only
+    std::optional<ItemRuns::Cursor> scout;   ///< runs ahead where an AR takes gradients
     Rank rank;
     bool has_recompute_lane = false;
     std::array<std::uint16_t, 2> lanes{};  ///< compute, recompute
@@ -76,7 +77,6 @@ class ProgramRunner {
     std::optional<Item> phase;  ///< an after() that the next task waits for
     int barriers = 0;           ///< passed, the pending one included
     int pending_barrier = none;
-    bool joined = false;  ///< the waiting U has given its gradient to an AR
     Slot newest = none;
     std::array<Slot, 2> lane_end{none, none};  ///< compute, recompute
     std::vector<Edge> newest_row;              ///< where R may stand beside F
@@ -93,8 +93,12 @@ class ProgramRunner {
     bool is_first = false;  ///< of its copy
     bool is_last = false;
     int updates = 0;
-    bool has_gradient = false;         ///< that no update has applied
-    Slot newest_gradient = none;       ///< since the last update
+    bool has_gradient = false;    ///< that no update has applied
+    Slot newest_gradient = none;  ///< since the last update
+    int gradients = 0;            ///< that have run, where there are copies
+    int scouted = 0;              ///< gradients that the scout has seen
+    /// The number of a gradient, and the update before which it is the last.
+    std::deque<std::pair<int, Item>> last_gradients;
     int last_gradient = -1;            ///< highest micro-batch, counted within its copy
     std::deque<KeptVersion> versions;  ///< from first_version on
     int first_version = 0;             ///< that a late reader may still ask for
@@ -180,12 +184,12 @@ class ProgramRunner {
   // Copies of a model (program_copies.cpp).
   const Agreement& agreement() const { return schedule_.learning().agreement; }
   bool gather_copies(int p, const Item& item);
-  bool gather_sum(int p, const Item& item);
   bool gather_delayed(int p, const Item& item);
   bool gather_served(int p, const Item& item);
   bool need_all_reduce(int p, Stage k, int number);
   bool need_update(int p, Stage k, int number);
-  void join(int p, const Item& item, int number, Slot input);
+  void join(int p, const Item& update, int number, Slot input);
+  void give_gradient(int p, Stage k, Slot slot);
   void record_copies(int p, Slot slot);
   void give_weights(int p, Slot slot);
   void serve(const Task& task, Slot slot);

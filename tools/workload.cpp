@@ -296,13 +296,14 @@ void require_buildable(const Shape& shape, const ScheduleSpec& spec) {
           "{}: {} stages x {} micro-batches x {} batches need at least {} tasks, a graph holds at "
           "most {}; lower --stages, --microbatches or --batches",
           spec.text(), shape.stages, shape.micro_batches, shape.batches, tasks, Edge::max_tasks);
-  // Peak of `simulate` on 1F1B with one batch of 131072 micro-batches, 8 stages: programs, graph,
-  // timeline, and the longer run that finds the steady state. DSP needs 275.
-  constexpr std::int64_t bytes_a_task = 450;
+  // Peak of `simulate` on 1F1B with one batch of 131072 micro-batches, 8 stages: graph, timeline,
+  // and the longer run that finds the steady state. DSP needs 260.
+  constexpr std::int64_t bytes_a_task = 320;
   const std::int64_t machine = memory_bytes();
   require(tasks * bytes_a_task <= machine,
           "{}: {} stages x {} micro-batches x {} batches need at least {} tasks and about {} of "
-          "memory, this machine has {}; lower --stages, --microbatches or --batches",
+          "memory, this machine has {}; lower --stages, --microbatches or --batches, or take "
+          "simulate --stream",
           spec.text(), shape.stages, shape.micro_batches, shape.batches, tasks,
           sim::format_size(tasks * bytes_a_task), sim::format_size(machine));
 }

@@ -89,8 +89,8 @@ TEST(Simulate, RefusesToStreamWhatNeedsTasks) {
               HasSubstr("--critical-path: --stream"));
   EXPECT_THAT(refusal("--schedule 1f1b --runs 3 --straggler lognormal:sigma=0.4"),
               HasSubstr("one run"));
-  EXPECT_THAT(refusal("--schedule 1f1b --activation-size 5 --memory-limit 9"),
-              HasSubstr("rank 0 needs 20 B (20 bytes), the limit is 9 B"));
+  EXPECT_THAT(refusal("--schedule 1f1b --activation-size 5 --memory-limit 4"),
+              HasSubstr("rank 0 needs 5 B (5 bytes), the limit is 4 B"));
   EXPECT_THAT(refusal("--schedule asgd --replicas 2"),
               HasSubstr("asgd: a server's updates come in the order of simulated time"));
 }
