@@ -174,7 +174,11 @@ TEST(StreamedRun, TakesRandomCosts) {
   const Schedule schedule = ScheduleSpec::parse("1f1b").make(shape);
   const StageCosts costs = costs_of(schedule.shape(), true, 1);
   const Disturbance noise{.stragglers = {Straggler::parse("lognormal:sigma=0.3")}, .seed = 5};
-  const StragglerCosts random(costs, schedule.build(), noise, 0);
+  std::vector<Rank> ranks;
+  for (const Stage k : up_to<Stage>(shape.stages)) ranks.push_back(schedule.rank_of(k));
+  const StragglerCosts random(costs, ranks, noise, 0);
+  const TaskGraph graph = schedule.build();
+  EXPECT_EQ(run(graph, random).spans, run(graph, StragglerCosts(costs, graph, noise, 0)).spans);
   expect_streamed_as_whole(schedule, costs, random);
 }
 
