@@ -71,16 +71,24 @@ StageTimes with_slow_links(StageTimes times, const TaskGraph& graph,
   return times;
 }
 
-StragglerCosts::StragglerCosts(const StageCosts& costs, const TaskGraph& graph,
-                               const Disturbance& disturbance, int run)
+StragglerCosts::StragglerCosts(const StageCosts& costs, const Disturbance& disturbance, int run)
     : traffic_(costs.traffic()),
       workers_(costs.workers()),
       table_(*costs.table()),
       overlap_(costs.times().overlap),
       node_of_rank_(disturbance.node_of_rank),
       run_(run) {
+  for (std::size_t i = 0; i < disturbance.stragglers.size(); ++i) {
+    const Straggler& straggler = disturbance.stragglers[i];
+    if (straggler.kind == Straggler::Kind::pause) continue;
+    draws_.push_back({straggler, seed_of(disturbance.seed, i)});
+  }
+}
+
+StragglerCosts::StragglerCosts(const StageCosts& costs, const TaskGraph& graph,
+                               const Disturbance& disturbance, int run)
+    : StragglerCosts(costs, disturbance, run) {
   find_lanes(graph, disturbance);
-  find_draws(disturbance);
   std::vector<Rank> ranks;
   for (const Stage k : up_to<Stage>(table_.stages())) ranks.push_back(graph.rank_of(k));
   if (draws_.empty()) slow_down(ranks, disturbance);
@@ -89,12 +97,7 @@ StragglerCosts::StragglerCosts(const StageCosts& costs, const TaskGraph& graph,
 
 StragglerCosts::StragglerCosts(const StageCosts& costs, const std::vector<Rank>& ranks,
                                const Disturbance& disturbance, int run)
-    : traffic_(costs.traffic()),
-      workers_(costs.workers()),
-      table_(*costs.table()),
-      overlap_(costs.times().overlap),
-      node_of_rank_(disturbance.node_of_rank),
-      run_(run) {
+    : StragglerCosts(costs, disturbance, run) {
   const bool pauses = !disturbance.pauses.empty() ||
                       std::ranges::find(disturbance.stragglers, Straggler::Kind::pause,
                                         &Straggler::kind) != disturbance.stragglers.end();
@@ -104,16 +107,7 @@ StragglerCosts::StragglerCosts(const StageCosts& costs, const std::vector<Rank>&
     stages_.push_back(
         {.place = StragglerPlace{.from = rank.value}, .slow = disturbance.slow_factor(rank)});
   }
-  find_draws(disturbance);
   if (draws_.empty()) slow_down(ranks, disturbance);
-}
-
-void StragglerCosts::find_draws(const Disturbance& disturbance) {
-  for (std::size_t i = 0; i < disturbance.stragglers.size(); ++i) {
-    const Straggler& straggler = disturbance.stragglers[i];
-    if (straggler.kind == Straggler::Kind::pause) continue;
-    draws_.push_back({straggler, seed_of(disturbance.seed, i)});
-  }
 }
 
 void StragglerCosts::find_lanes(const TaskGraph& graph, const Disturbance& disturbance) {

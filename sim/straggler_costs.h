@@ -47,6 +47,9 @@ class StragglerCosts final : public CostModel {
   const Pauses* pauses() const override { return pauses_.places.empty() ? nullptr : &pauses_; }
 
  private:
+  /// What both have in common.
+  StragglerCosts(const StageCosts& costs, const Disturbance& disturbance, int run);
+
   /// One straggler, with a seed of its own.
   struct Draw {
     Straggler straggler;
@@ -61,7 +64,6 @@ class StragglerCosts final : public CostModel {
   };
   void find_lanes(const TaskGraph& graph, const Disturbance& disturbance);
   void slow_down(const std::vector<Rank>& ranks, const Disturbance& disturbance);
-  void find_draws(const Disturbance& disturbance);
   PauseSources pauses_of(const LanePlace& lane, const Disturbance& disturbance) const;
   void find_pauses(const Disturbance& disturbance);
   /// Nothing where the straggler leaves that lane alone.

@@ -4,35 +4,13 @@
 #include <cstdint>
 #include <optional>
 
+#include "traces/wait_cause.h"
+
 namespace unlatch {
 
 namespace {
 
-/// Importance on ties; the smallest wins.
-enum class Cause : std::uint8_t { gradient, activation, update, queue, message, none };
-
-Cause cause_of(EdgeKind kind) {
-  switch (kind) {
-    case EdgeKind::gradient:
-      return Cause::gradient;
-    case EdgeKind::activation:
-      return Cause::activation;
-    case EdgeKind::version:
-    case EdgeKind::barrier:
-    case EdgeKind::phase:
-    case EdgeKind::all_reduce:
-      return Cause::update;
-    case EdgeKind::queue:
-      return Cause::queue;
-    case EdgeKind::rendezvous:
-      return Cause::message;
-    case EdgeKind::order:
-    case EdgeKind::local:
-    case EdgeKind::beside:
-      return Cause::none;
-  }
-  return Cause::none;
-}
+using Cause = WaitCause;
 
 /// The predecessor that a gap waited for.
 struct Wait {
@@ -63,7 +41,7 @@ class IdleReader {
     const Wait wait = wait_of(gap.ended_by);
     const nanoseconds on_link = time_on_link(wait, gap);
     causes.transfer += on_link;
-    lock_of(wait, gap.ended_by, causes) += gap.to - gap.from - on_link;
+    idle_of(causes, wait.cause, graph_.task(gap.ended_by).op) += gap.to - gap.from - on_link;
   }
 
  private:
@@ -100,26 +78,6 @@ class IdleReader {
     const nanoseconds from = std::max(gap.from, handed_over);
     const nanoseconds to = std::min(gap.to, timeline_[wait.from].end);
     return std::max(nanoseconds{0}, to - from);
-  }
-
-  nanoseconds& lock_of(const Wait& wait, TaskId task, IdleCauses& causes) const {
-    switch (wait.cause) {
-      case Cause::gradient:
-        return causes.backward_lock;
-      case Cause::activation:
-        return causes.forward_lock;
-      case Cause::update:
-        return causes.update_lock;
-      case Cause::queue:
-        return causes.queue;
-      case Cause::message:
-        return causes.transfer;
-      case Cause::none:
-        break;
-    }
-    const Op op = graph_.task(task).op;
-    if (op == Op::forward) return causes.forward_lock;
-    return op == Op::update ? causes.update_lock : causes.backward_lock;
   }
 
   const TaskGraph& graph_;

@@ -87,28 +87,6 @@ void RunMeter::count_transfers(const StreamedTask& task) {
   }
 }
 
-RunMeter::Cause RunMeter::cause_of(EdgeKind kind) {
-  switch (kind) {
-    case EdgeKind::gradient:
-      return Cause::gradient;
-    case EdgeKind::activation:
-      return Cause::activation;
-    case EdgeKind::version:
-    case EdgeKind::barrier:
-    case EdgeKind::phase:
-    case EdgeKind::all_reduce:
-      return Cause::update;
-    case EdgeKind::queue:
-      return Cause::queue;
-    case EdgeKind::order:
-    case EdgeKind::local:
-    case EdgeKind::beside:
-    case EdgeKind::rendezvous:  // of blocking sends, which no stream has
-      return Cause::none;
-  }
-  return Cause::none;
-}
-
 bool RunMeter::is_better(const Wait& wait, const Wait& than) {
   return wait.ready > than.ready || (wait.ready == than.ready && wait.cause < than.cause);
 }
@@ -183,26 +161,7 @@ void RunMeter::attribute(RankState& rank, nanoseconds from, const Piece& piece) 
     on_link = std::max(nanoseconds{0}, std::min(to, wait.ready) - std::max(from, wait.handed_over));
   }
   causes.transfer += on_link;
-  const nanoseconds rest = to - from - on_link;
-  switch (wait.cause) {
-    case Cause::gradient:
-      causes.backward_lock += rest;
-      return;
-    case Cause::activation:
-      causes.forward_lock += rest;
-      return;
-    case Cause::update:
-      causes.update_lock += rest;
-      return;
-    case Cause::queue:
-      causes.queue += rest;
-      return;
-    case Cause::none:
-      break;
-  }
-  (piece.op == Op::forward  ? causes.forward_lock
-   : piece.op == Op::update ? causes.update_lock
-                            : causes.backward_lock) += rest;
+  idle_of(causes, wait.cause, piece.op) += to - from - on_link;
 }
 
 // ---- the whole -----------------------------------------------------------------------------

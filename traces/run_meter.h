@@ -14,6 +14,7 @@
 #include "schedules/task_stream.h"
 #include "traces/memory.h"
 #include "traces/metrics.h"
+#include "traces/wait_cause.h"
 
 namespace unlatch {
 
@@ -37,8 +38,7 @@ class RunMeter {
   RunSummary finish();
 
  private:
-  /// Why a task waited; smaller wins among equals.
-  enum class Cause : std::uint8_t { gradient, activation, update, queue, none };
+  using Cause = WaitCause;
   struct Wait {
     nanoseconds ready{-1};
     Cause cause = Cause::none;
@@ -100,7 +100,6 @@ class RunMeter {
     int versions = 1;
   };
 
-  static Cause cause_of(EdgeKind kind);
   static bool is_better(const Wait& wait, const Wait& than);
   void note_past(const StreamedTask& task, Span span);
   void count_transfers(const StreamedTask& task);
