@@ -22,7 +22,7 @@ TEST(StandInMachine, SaysWhatWasCompiledLoadedAndWhichDriverThereIs) {
 }
 
 /// O42: both numbers.
-TEST(StandInMachine, RefusesDriversAndRuntimesThatAreTooOld) {
+TEST(StandInMachine, RefusesDriversAndLibrariesThatAreTooOld) {
   const Folder folder;
   const auto refused = [&](const char* settings, const auto& message) {
     SCOPED_TRACE(settings);
@@ -36,6 +36,8 @@ TEST(StandInMachine, RefusesDriversAndRuntimesThatAreTooOld) {
                                 HasSubstr(", driver 11.8)")));
   refused("runtime=11080", AllOf(HasSubstr("needs the CUDA runtime"), HasSubstr("(loaded 11.8,")));
   refused("runtime=99000,driver=99000", HasSubstr("(loaded 99.0,"));
+  refused("cublas=110000", AllOf(HasSubstr("cuBLAS"), HasSubstr("(loaded 11.0.0)")));
+  refused("nccl=20100", AllOf(HasSubstr("NCCL"), HasSubstr("(loaded 2.1.0)")));
   refused("driver=-1", HasSubstr("no CUDA device: CUDA driver version is insufficient"));
 }
 
@@ -55,6 +57,21 @@ TEST(StandInMachine, RefusesADeviceThatNoCompiledCodeFits) {
     EXPECT_THAT(outcome.err, HasSubstr("; configure it with -DCMAKE_CUDA_ARCHITECTURES=52\n"));
   }
   EXPECT_EQ(on("cuda:0").code, 0) << "a device that nobody asked for does not matter";
+}
+
+/// O40: rank 0's memory is on the device that is named first.
+TEST(StandInMachine, PutsRanksOnTheDevicesInTheOrderGiven) {
+  for (const auto& [devices, first, second] :
+       {std::tuple("cuda:1,0", 1, 0), std::tuple("cuda:0,1", 0, 1)}) {
+    SCOPED_TRACE(devices);
+    const Folder folder;
+    const Outcome outcome =
+        run(folder, "devices=2,memory=33600000", fmt::format("{} --device {}", train, devices));
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_THAT(outcome.err,
+                testing::AnyOf(HasSubstr(fmt::format("on device {} rank 0 holds", first)),
+                               HasSubstr(fmt::format("on device {} rank 1 holds", second))));
+  }
 }
 
 /// Where there is no way between them CUDA copies through the host; where there is one, the

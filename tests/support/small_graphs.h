@@ -32,7 +32,7 @@ inline std::vector<TaskGraph> small_graphs(int batches = 5) {
   std::vector<TaskGraph> graphs;
   for (const Method& method : methods()) {
     for (const auto& [ranks, parts, replicas] :
-         {std::tuple{1, 2, 1}, {2, 4, 1}, {4, 8, 1}, {3, 6, 1}, {2, 4, 2}}) {
+         {std::tuple{1, 2, 1}, {2, 4, 1}, {2, 3, 1}, {4, 8, 1}, {3, 6, 1}, {2, 4, 2}, {1, 3, 3}}) {
       const int stages = ranks * method.chunks.usual;
       std::vector<std::string> texts = variants(method, stages, method.chunks.usual);
       for (std::string& text : variants_of_learning(method.name)) texts.push_back(std::move(text));

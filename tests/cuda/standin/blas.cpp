@@ -49,9 +49,10 @@ struct Matrix {
 }  // namespace
 
 cublasStatus_t cublasGetProperty(libraryPropertyType part, int* value) {
-  *value = part == MAJOR_VERSION   ? CUBLAS_VER_MAJOR
-           : part == MINOR_VERSION ? CUBLAS_VER_MINOR
-                                   : CUBLAS_VER_PATCH;
+  const int version = settings().cublas != 0 ? settings().cublas : CUBLAS_VERSION;
+  *value = part == MAJOR_VERSION   ? version / 10000
+           : part == MINOR_VERSION ? version / 100 % 100
+                                   : version % 100;
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasCreate(cublasHandle_t* handle) {

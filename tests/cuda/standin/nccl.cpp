@@ -140,7 +140,7 @@ ncclResult_t add(Operation operation) {
 }  // namespace
 
 ncclResult_t ncclGetVersion(int* version) {
-  *version = NCCL_VERSION_CODE;
+  *version = settings().nccl != 0 ? settings().nccl : NCCL_VERSION_CODE;
   return ncclSuccess;
 }
 const char* ncclGetErrorString(ncclResult_t result) {

@@ -25,6 +25,8 @@ Settings read() {
       {"runtime", [](Settings& to, double x) { to.runtime = static_cast<int>(x); }},
       {"driver", [](Settings& to, double x) { to.driver = static_cast<int>(x); }},
       {"old_device", [](Settings& to, double x) { to.old_device = static_cast<int>(x); }},
+      {"cublas", [](Settings& to, double x) { to.cublas = static_cast<int>(x); }},
+      {"nccl", [](Settings& to, double x) { to.nccl = static_cast<int>(x); }},
       {"cudnn", [](Settings& to, double x) { to.cudnn = static_cast<std::size_t>(x); }},
   };
   const char* text = std::getenv("UNLATCH_STANDIN");

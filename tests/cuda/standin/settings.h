@@ -18,6 +18,8 @@ struct Settings {
   bool peers = true;                          ///< there is a way between any two devices
   bool damage_peers = false;                  ///< cudaMemcpyPeer changes what it copies
   std::size_t cudnn = 0;                      ///< the version that cuDNN gives; 0: as compiled
+  int cublas = 0;                             ///< that of cuBLAS, as 130100; 0: as compiled
+  int nccl = 0;                               ///< that of NCCL, as 22809; 0: as compiled
   int runtime = 0;                            ///< that of the runtime, as 13000; 0: as compiled
   int driver = 0;                             ///< that of the driver; 0: as compiled, -1: none
   int old_device = -1;                        ///< too old for any code, of capability 5.2
