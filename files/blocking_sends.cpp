@@ -87,6 +87,16 @@ class BlockingPass {
   }
 
  private:
+  int task_at(const Action& action) const {
+    const int task = task_of_.at(action);
+    require(
+        task >= 0,
+        "{}: --sends {}: the run ends before {}, for which another rank may wait; run it to its "
+        "end (--drain yes)",
+        old_.schedule(), name(sends_), label(action));
+    return task;
+  }
+
   /// How far a rank has come: tasks that must have ended, and the next of its compute lane.
   struct Progress {
     std::vector<int> behind;
@@ -100,7 +110,7 @@ class BlockingPass {
       const Group group = group_at(row, j, sends_);
       const Action& first = group.front();
       if (is_compute(first.kind)) {
-        compute(task_of_.at(first), rank, at);
+        compute(task_at(first), rank, at);
       } else if (is_message(first.kind)) {
         std::vector<int> held = send(group, at);
         if (std::ranges::any_of(group, is_receive)) {
@@ -109,7 +119,7 @@ class BlockingPass {
         }
         if (!held.empty()) at.behind = std::move(held);
       } else if (is_send_wait(first.kind)) {
-        at.behind.push_back(task_of_.at(awaited_send(first)));
+        at.behind.push_back(task_at(awaited_send(first)));
       }
       j += group.size();
     }
@@ -133,7 +143,7 @@ class BlockingPass {
     std::vector<int> held;
     for (const Action& action : group) {
       if (!is_send(action.kind)) continue;
-      const int message = task_of_.at(action);
+      const int message = task_at(action);
       hold_up(message, at);
       int& before = newest_on_link_[old_.task(TaskId{message}).lane];
       if (before >= 0) edges_[message].emplace(edges_[message].begin(), TaskId{before}, order);
@@ -146,7 +156,7 @@ class BlockingPass {
   void receive(Group group, std::vector<int>& held, const Progress& at) {
     for (const Action& action : group) {
       if (!is_receive(action)) continue;
-      const int message = task_of_.at(partner(action));
+      const int message = task_at(partner(action));
       hold_up(message, at);
       held.push_back(message);
     }
@@ -163,7 +173,7 @@ class BlockingPass {
     while (rest < row.size() && !is_compute(row[rest].kind)) ++rest;
     if (rest == row.size()) return;
     const std::vector<TaskId>& lane = compute_[rank];
-    std::size_t stop = place_[task_of_.at(row[rest])];
+    std::size_t stop = place_[task_at(row[rest])];
     while (stop > at.next && is_hidden(old_.task(lane[stop - 1]).op)) --stop;
     if (stop == at.next) return;
     if (!held.empty()) at.behind = std::exchange(held, {});

@@ -4,12 +4,16 @@
 #include "tools/search_files.h"
 #include "tools/search_result.h"
 #include "tools/terminal.h"
+#include "traces/atomic_file.h"
 
 namespace unlatch::tools {
 namespace {
 
 int run(const Arguments& arguments) {
   arguments.require_outputs({"csv", "svg"});
+  for (const char* flag : {"csv", "svg"}) {  // before the work, not after
+    if (const auto path = arguments.text(flag)) AtomicFile probe(*path);
+  }
   const int top = arguments.whole("top", 10);
   const SearchSpace space = read_search_space(arguments);
   if (progress_is_shown()) say(fmt::format("trying {} candidates", space.candidates.size()));

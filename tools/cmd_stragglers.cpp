@@ -109,10 +109,13 @@ std::string text_of(const std::vector<Row>& rows, int runs,
   const bool random = std::ranges::any_of(rows.front().outcomes, &Outcome::random);
   text +=
       random ? fmt::format("; of {} random runs the mean, then the percentiles.\n", runs) : ".\n";
-  if (usual) {
+  if (usual) text += "random: every rank, in a third of its local steps.\n";
+  const bool pauses = usual && std::ranges::any_of(rows.front().outcomes, [](const Outcome& one) {
+                        return one.with.name == "pauses";
+                      });
+  if (pauses) {
     text += fmt::format(
-        "random: every rank, in a third of its local steps; pauses: every rank stands still for {} "
-        "ms after running for {} ms on average.\n",
+        "pauses: every rank stands still for {} ms after running for {} ms on average.\n",
         format_ms(usual->time), format_ms(usual->every));
   }
   return fmt::format("{}\n{}", text, table_of(rows).text());

@@ -108,8 +108,12 @@ std::string parameters_text(const Options& options) {
 }
 
 Table ranks_table(const Metrics& metrics, const std::vector<RankMemory>& memory) {
-  Table table({"rank", "busy", "recompute", "idle", "F+B", "forward", "backward", "update",
-               "transfer", "queue", "start", "end", "tapes", "inputs", "versions", "memory"});
+  std::vector<std::string> columns{"rank",     "busy",   "recompute", "idle",  "F+B",   "forward",
+                                   "backward", "update", "transfer",  "queue", "start", "end",
+                                   "tapes",    "inputs", "versions",  "memory"};
+  const bool knows_queues = !memory.empty() && memory.front().peak_with_queues.has_value();
+  if (knows_queues) columns.emplace_back("with queues");
+  Table table(columns);
   nanoseconds busy{0}, recompute{0};
   for (std::size_t r = 0; r < metrics.ranks.size(); ++r) {
     const RankMetrics& rank = metrics.ranks[r];
@@ -119,6 +123,7 @@ Table ranks_table(const Metrics& metrics, const std::vector<RankMemory>& memory)
                                fmt::format("{}", memory[r].peak_inputs),
                                fmt::format("{}", memory[r].peak_weight_versions),
                                sim::format_size(memory[r].peak.bytes)});
+    if (knows_queues) cells.push_back(sim::format_size(*memory[r].peak_with_queues));
     table.add(cells);
     busy += rank.busy;
     recompute += rank.recompute;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "schedules/error.h"
+#include "sim/shared_workers.h"
 #include "sim/steady_state.h"
 
 namespace unlatch::tools {
@@ -45,6 +46,7 @@ std::vector<StragglerCase> usual_cases(const DisturbedRuns& runs, UsualPauses pa
   cases.push_back({"random x1.5", calm(runs)});
   cases.back().disturbance.stragglers = {
       {.kind = sim::Straggler::Kind::random, .probability = 1.0 / 3, .factor = usual_factor}};
+  if (sim::shares_workers(runs.tasks(), runs.costs())) return cases;  // which does not know pauses
   cases.push_back({"pauses", calm(runs)});
   cases.back().disturbance.stragglers = {
       {.kind = sim::Straggler::Kind::pause, .every = pauses.every, .time = pauses.time}};

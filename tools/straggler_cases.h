@@ -22,7 +22,7 @@ struct UsualPauses {
 UsualPauses usual_pauses(const DisturbedRuns& runs);
 
 /// The first, the middle and the last rank slower by 1.5; every rank by 1.5 in a third of its
-/// local steps; pauses.
+/// local steps; pauses, but where ranks share workers.
 std::vector<StragglerCase> usual_cases(const DisturbedRuns& runs, UsualPauses pauses);
 
 /// True when flags say what disturbs.

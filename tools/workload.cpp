@@ -51,7 +51,7 @@ void require_representable(const sim::StageTimes& costs, const Shape& shape,
           "a run of {} micro-batches with tasks of up to {} may last longer than 292 years, the "
           "most that times in nanoseconds hold; lower the costs or --batches",
           shape.all_micro_batches(),
-          sim::format_duration(nanoseconds{static_cast<std::int64_t>(slowest)}));
+          sim::format_duration(nanoseconds{static_cast<std::int64_t>(std::min(slowest, most_ns))}));
 }
 
 void check_batch_size(const Arguments& arguments, const Shape& shape) {

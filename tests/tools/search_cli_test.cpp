@@ -321,5 +321,16 @@ TEST(O18, AVPlacementPutsEmbeddingAndHeadOnRankZero) {
   EXPECT_THAT(peaks, Each(22));
 }
 
+TEST(SearchCli, LeavesNoFileWhereAnotherCannotBeWritten) {
+  const Folder folder;
+  const Outcome outcome = folder.run(
+      "search --cluster 4xP40 --model mlp --batch-size 8 --microbatches 1 --schedule bp --csv "
+      "ok.csv "
+      "--svg none/x.svg");
+  expect_refused(outcome);
+  EXPECT_THAT(outcome.err, HasSubstr("cannot write 'none/x.svg'"));
+  EXPECT_EQ(folder.files(), 0);
+}
+
 }  // namespace
 }  // namespace unlatch::test

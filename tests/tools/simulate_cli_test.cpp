@@ -310,5 +310,19 @@ TEST(Simulate, CountsWhatIsOnItsWayOnTheRankThatMadeIt) {
   EXPECT_EQ(run["ranks_detail"][0]["peak_memory_bytes"], 200);
 }
 
+TEST(Simulate, RefusesBlockingSendsOfRunsThatEndBeforeTheirPartners) {
+  const Folder folder;
+  for (const char* sends : {"grouped", "rendezvous"}) {
+    const Outcome outcome = folder.run(fmt::format(
+        "simulate --schedule pipedream --stages 2 --batches 1 --drain no --sends {}", sends));
+    expect_refused(outcome);
+  }
+  EXPECT_THAT(folder
+                  .run("simulate --schedule pipedream --stages 2 --batches 1 --drain no --sends "
+                       "grouped")
+                  .err,
+              HasSubstr("run it to its end (--drain yes)"));
+}
+
 }  // namespace
 }  // namespace unlatch::test

@@ -215,5 +215,16 @@ TEST(Sensitivity, OfBackPropagationIsATenthOfEachPart) {
               AllOf(HasSubstr("link 0 to 1"), HasSubstr("0SEND_F")));
 }
 
+// A machine has fewer cores than a pipeline of 64 has ranks.
+TEST(Stragglers, LeavesPausesOutWhereRanksShareWorkers) {
+  const Folder folder;
+  folder.json(
+      "profile --model mlp:hidden=16 --data digits --batch-size 8 --samples 2 --save p.json");
+  const json run = folder.json(
+      "stragglers --profile p.json --batch-size 8 --schedule fdg --stages 3 --threads 2 --runs 3 "
+      "--batches 4");
+  EXPECT_EQ(run["schedules"][0]["stragglers"].size(), 4U);
+}
+
 }  // namespace
 }  // namespace unlatch::test
