@@ -3,20 +3,11 @@
 #include <algorithm>
 
 #include "schedules/properties.h"
+#include "traces/useful_time.h"
 
 namespace unlatch {
 
 namespace {
-
-std::optional<double> ratio(nanoseconds part, nanoseconds whole) {
-  if (whole.count() == 0) return std::nullopt;
-  return static_cast<double>(part.count()) / static_cast<double>(whole.count());
-}
-
-bool is_useful(Op op) {
-  return op == Op::forward || op == Op::backward || op == Op::backward_input ||
-         op == Op::backward_weight;
-}
 
 RankMetrics rank_metrics(const TaskGraph& graph, const Timeline& timeline,
                          const std::vector<TaskId>& tasks, nanoseconds whole) {

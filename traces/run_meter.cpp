@@ -4,20 +4,9 @@
 #include <tuple>
 #include <utility>
 
+#include "traces/useful_time.h"
+
 namespace unlatch {
-namespace {
-
-std::optional<double> ratio(nanoseconds part, nanoseconds whole) {
-  if (whole.count() == 0) return std::nullopt;
-  return static_cast<double>(part.count()) / static_cast<double>(whole.count());
-}
-
-bool is_useful(Op op) {
-  return op == Op::forward || op == Op::backward || op == Op::backward_input ||
-         op == Op::backward_weight;
-}
-
-}  // namespace
 
 RunMeter::RunMeter(const Shape& shape, std::vector<Rank> rank_of_stage, GradientSource gradients,
                    bool recomputes, MemorySizes sizes)
