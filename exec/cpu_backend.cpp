@@ -122,7 +122,7 @@ Timeline CpuBackend::synchronize() {
   }
   if (failure_) std::rethrow_exception(failure_);
   if (stopped_) throw Cancelled();
-  Timeline timeline{std::vector<Span>(graph_.size())};
+  Timeline timeline{LongArray<Span>(graph_.size())};
   for (const TaskId id : graph_.ids()) {
     const Event& event = events_[slot_of_task_[id.value]];
     timeline[id] = {nanoseconds(event.start.load(std::memory_order_relaxed) - 1),

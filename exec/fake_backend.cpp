@@ -10,7 +10,7 @@ FakeBackend::FakeBackend(const TaskGraph& graph, Length length, double overlap)
     : graph_(graph),
       length_(std::move(length)),
       overlap_(overlap),
-      timeline_{std::vector<Span>(graph.size())},
+      timeline_{LongArray<Span>(graph.size())},
       lane_time_(graph.lanes().size()),
       beside_(graph.lanes().size(), TaskId{-1}) {}
 

@@ -12,7 +12,7 @@ StreamOrder::StreamOrder(const TaskGraph& graph, Streams& streams, int window)
       streams_(streams),
       window_(window),
       calls_(static_cast<std::size_t>(window)),
-      timeline_{std::vector<Span>(static_cast<std::size_t>(graph.size()))} {
+      timeline_{LongArray<Span>(static_cast<std::size_t>(graph.size()))} {
   require(window > 0, "the host cannot run {} tasks ahead of the device; give at least 1", window);
 }
 

@@ -59,7 +59,7 @@ void number_served_versions(const Schedule& schedule, ProgramRunner& runner) {
 }
 
 /// With a server a copy reads only what it was sent last.
-std::vector<Violation> stale_reads(const std::vector<Task>& tasks) {
+std::vector<Violation> stale_reads(std::span<const Task> tasks) {
   std::vector<Violation> found;
   for (const Task& task : tasks) {
     if (task.op != Op::update || !task.has(keeps_old)) continue;
@@ -164,7 +164,7 @@ std::vector<bool> Builder::first_of_each(const ProgramRunner& regardless,
 }
 
 /// Nobody makes what a task waits for, which no other rule has found.
-Violation Builder::blocked(const std::vector<Task>& tasks, const std::vector<bool>& has_run) const {
+Violation Builder::blocked(std::span<const Task> tasks, const std::vector<bool>& has_run) const {
   const auto first = std::ranges::find(has_run, false) - has_run.begin();
   const Task& task = tasks[static_cast<std::size_t>(first)];
   const Rank rank = facts_.lanes[task.lane].rank;

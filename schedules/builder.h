@@ -1,6 +1,7 @@
 // Builder: turns the programs of a schedule into a graph, or says which rules they break.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "schedules/program_checks.h"
@@ -25,7 +26,7 @@ class Builder {
   Violation deadlock(const ProgramChecks& checks, const std::vector<std::int64_t>& progress) const;
   std::vector<bool> first_of_each(const ProgramRunner& regardless,
                                   const std::vector<std::int64_t>& progress) const;
-  Violation blocked(const std::vector<Task>& tasks, const std::vector<bool>& has_run) const;
+  Violation blocked(std::span<const Task> tasks, const std::vector<bool>& has_run) const;
 
   const Schedule& schedule_;
   const ProgramFacts facts_;

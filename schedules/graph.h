@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "schedules/large_pages.h"
 #include "schedules/learning.h"
 #include "schedules/task.h"
 
@@ -95,9 +96,9 @@ class TaskGraph {
     Shape shape;
     std::vector<Lane> lanes;
     std::vector<Rank> rank_of_stage;
-    std::vector<Task> tasks;
-    std::vector<std::uint32_t> first_edge;  ///< size tasks + 1
-    std::vector<Edge> edges;
+    LongArray<Task> tasks;
+    LongArray<std::uint32_t> first_edge;  ///< size tasks + 1
+    LongArray<Edge> edges;
   };
   /// Takes the parts as they are; asserts the invariants (sizes, topological order).
   explicit TaskGraph(Parts parts);

@@ -4,18 +4,28 @@
 #include <sys/mman.h>
 #endif
 
-#include <cstdint>
+#include <new>
 
 namespace unlatch {
 
-void advise_large_pages([[maybe_unused]] void* begin, [[maybe_unused]] std::size_t bytes) {
+namespace {
+
+constexpr std::align_val_t large_page{2 << 20};
+
+}  // namespace
+
+void* allocate_large_pages(std::size_t bytes) {
+  void* const memory = ::operator new(bytes, large_page);
 #ifdef MADV_HUGEPAGE
-  constexpr std::uintptr_t large = 2 << 20;
-  const auto first = (reinterpret_cast<std::uintptr_t>(begin) + large - 1) / large * large;
-  const auto end = (reinterpret_cast<std::uintptr_t>(begin) + bytes) / large * large;
-  // Advice may be refused; the memory is as good without.
-  if (end > first) madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
+  // The last page is used in part. Advice may be refused; the memory is as good without.
+  constexpr std::size_t page = 4096;
+  madvise(memory, bytes / page * page, MADV_HUGEPAGE);
 #endif
+  return memory;
+}
+
+void free_large_pages(void* memory, std::size_t bytes) {
+  ::operator delete(memory, bytes, large_page);
 }
 
 }  // namespace unlatch

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "schedules/large_pages.h"
-
 namespace unlatch {
 
 ProgramRunner::ProgramRunner(const Schedule& schedule, const ProgramFacts& facts, int margin,
@@ -42,9 +40,9 @@ void ProgramRunner::start() {
   walks_.resize(walks_.size() + 1 + all_reduces_.size());
   if (taker_ != nullptr) return;
   const std::size_t all = facts_.tasks + facts_.barriers;
-  reserve_in_large_pages(tasks, all);
-  reserve_in_large_pages(first_edge, all + 1);
-  reserve_in_large_pages(edges, 2 * all);
+  tasks.reserve(all);
+  first_edge.reserve(all + 1);
+  edges.reserve(2 * all);
 }
 
 /// Each rank's program goes as far as it can; a blocked one waits for one task, update, barrier or

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "schedules/large_pages.h"
 #include "schedules/program_facts.h"
 #include "schedules/tasks_in_flight.h"
 
@@ -44,9 +45,9 @@ class ProgramRunner {
   void run_regardless();
 
   /// By slot. An edge of task t lies in edges[first_edge[t]..first_edge[t+1]).
-  std::vector<Task> tasks;
-  std::vector<std::uint32_t> first_edge{0};
-  std::vector<Edge> edges;
+  LongArray<Task> tasks;
+  LongArray<std::uint32_t> first_edge{0};
+  LongArray<Edge> edges;
   /// How many tasks each program has run: ranks, then barriers, then the AR of each model stage.
   std::vector<std::int64_t> progress() const;
   /// By stage, where a server serves: its updates in order.

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "schedules/error.h"
-#include "schedules/large_pages.h"
 #include "sim/event_simulator.h"
 #include "sim/pauses.h"
 #include "sim/shared_workers.h"
@@ -18,7 +17,6 @@ namespace {
 template <class Duration>
 Timeline run_with(const TaskGraph& graph, const CostModel& costs, const Duration& duration) {
   Timeline timeline;
-  reserve_in_large_pages(timeline.spans, graph.size());
   timeline.spans.resize(graph.size());
   Span* const spans = timeline.spans.data();
   std::int64_t overflows = 0;

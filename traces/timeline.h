@@ -20,7 +20,7 @@ struct Span {
 
 /// spans[id] belongs to task id of the graph that was run.
 struct Timeline {
-  std::vector<Span> spans;
+  LongArray<Span> spans;
 
   const Span& operator[](TaskId id) const { return spans[id.value]; }
   Span& operator[](TaskId id) { return spans[id.value]; }

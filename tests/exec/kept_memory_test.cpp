@@ -105,7 +105,7 @@ MemorySizes sizes_of(const Stages& stages,
 
 /// One task after the other in the order of the graph, with a pause behind each.
 Timeline in_turn(const TaskGraph& graph) {
-  Timeline timeline{std::vector<Span>(static_cast<std::size_t>(graph.size()))};
+  Timeline timeline{LongArray<Span>(static_cast<std::size_t>(graph.size()))};
   for (const TaskId id : graph.ids()) {
     timeline[id] = {nanoseconds{2 * id.value}, nanoseconds{2 * id.value + 1}};
   }

@@ -2,8 +2,10 @@
 // O35, O46, O48, O49, O52, O53.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <sstream>
 
@@ -136,6 +138,26 @@ TEST(O52, AWindowOfALongRunHoldsTheSpansThatTouchIt) {
   // one or two that stick out.
   EXPECT_GE(spans, 128 * 66);
   EXPECT_LE(spans, 128 * 69);
+}
+
+TEST(O52, TheWholeOfALongRunIsWrittenInLittleMemory) {
+  const Folder folder;
+  const Outcome written =
+      folder.run("simulate --schedule 1f1b --stages 128 --microbatches 2048 --trace whole.json");
+  ASSERT_EQ(written.code, 0) << written.err;
+  std::ifstream trace(folder.file("whole.json"));
+  std::int64_t events = 0, computed = 0;
+  for (std::string line; std::getline(trace, line);) {
+    if (line.starts_with(R"({"name")")) ++events;
+    if (line.find(R"("cat":"F")") != line.npos || line.find(R"("cat":"B")") != line.npos) {
+      ++computed;
+    }
+  }
+  EXPECT_EQ(computed, 524'288);
+  EXPECT_THAT(written.err, HasSubstr(fmt::format("will hold {} events", events)));
+  rusage programs{};  // the largest of all that this test program has run so far
+  ASSERT_EQ(getrusage(RUSAGE_CHILDREN, &programs), 0);
+  EXPECT_LT(programs.ru_maxrss, 1 << 20) << "KiB";
 }
 
 TEST(O52, AWindowMustBeOne) {
