@@ -6,6 +6,7 @@
 #include "schedules/replicas.h"
 #include "sim/units.h"
 #include "tools/command.h"
+#include "tools/compare_training.h"
 #include "tools/report.h"
 #include "tools/simulation.h"
 #include "tools/simulation_json.h"
@@ -169,7 +170,26 @@ void print_text(const std::vector<Workload>& workloads, const Table& table) {
                     table.text()));
 }
 
+/// Flags of `train` that are here for --train alone.
+std::vector<Flag> flags_of_training() {
+  std::vector<Flag> flags = training_comparison_flags();
+  const Command train = train_command();
+  for (const std::string_view name :
+       {"epochs", "steps", "weight-decay", "lr", "lr-schedule", "evaluate-every", "clock"}) {
+    flags.push_back(*train.find(name));
+  }
+  return flags;
+}
+
+void require_none_of_training(const Arguments& arguments) {
+  for (const Flag& flag : flags_of_training()) {
+    require(!arguments.has(flag.name), "{} is for --train", arguments.place(flag.name));
+  }
+}
+
 int run(const Arguments& arguments) {
+  if (arguments.has("train")) return compare_training(arguments);
+  require_none_of_training(arguments);
   const std::vector<ScheduleSpec> specs = asked_schedules(arguments, 0);
   arguments.require_outputs({"report", "trace-dir"});
   const Wishes wishes = read_wishes(arguments);
@@ -218,6 +238,7 @@ Command compare_command() {
                  simulated_memory_flags(),
                  straggler_flags(),
                  layer_flags(),
+                 {"Training, with --train", flags_of_training()},
                  {"Output",
                   {{"report", "FILE.html", "Write a page with the table and the timelines"},
                    {"trace-dir", "DIR", "Write a Chrome trace of each schedule"},

@@ -5,6 +5,7 @@
 
 #include "sim/units.h"
 #include "tools/search_files.h"
+#include "tools/svg.h"
 #include "tools/table.h"
 #include "tools/text.h"
 #include "traces/atomic_file.h"
@@ -98,15 +99,11 @@ class Picture {
         time_(axis(time_of, height - bottom, top)) {
     for (const std::size_t f : result.ranked) colours_[finding(f).price.staleness];
     int number = 0;
-    for (auto& [staleness, colour] : colours_) colour = palette(number++);
+    for (auto& [staleness, colour] : colours_) colour = svg_colour(number++);
   }
 
   std::string svg() const {
-    std::string svg = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"{0}\" height=\"{1}\" "
-        "viewBox=\"0 0 {0} {1}\">\n<title>Time, memory and staleness</title>\n<style>{2}</style>\n"
-        "<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n",
-        width, height, style);
+    std::string svg = svg_head(width, height, "Time, memory and staleness", style);
     svg += axes();
     for (const auto& [staleness, colour] : colours_) svg += front_line(staleness, colour);
     // Dots of the front lie on top.
@@ -130,27 +127,13 @@ class Picture {
     return {least, most, from, to};
   }
 
-  static std::string palette(int number) {
-    constexpr std::string_view colours[]{"#1f77b4", "#ff7f0e", "#2ca02c", "#d62728",
-                                         "#9467bd", "#8c564b", "#e377c2", "#17becf"};
-    return std::string(colours[static_cast<std::size_t>(number) % std::size(colours)]);
-  }
-
   std::string axes() const {
     std::string svg;
     for (const double tick : memory_.ticks()) {
-      const double x = memory_.at(tick);
-      svg += fmt::format(
-          "<line class=\"grid\" x1=\"{0:.1f}\" y1=\"{1}\" x2=\"{0:.1f}\" y2=\"{2}\"/>\n"
-          "<text x=\"{0:.1f}\" y=\"{3}\" text-anchor=\"middle\">{4}</text>\n",
-          x, top, height - bottom, height - bottom + 18, format_number(tick, 6));
+      svg += svg_vertical_tick(memory_.at(tick), top, height - bottom, format_number(tick, 6));
     }
     for (const double tick : time_.ticks()) {
-      const double y = time_.at(tick);
-      svg += fmt::format(
-          "<line class=\"grid\" x1=\"{1}\" y1=\"{0:.1f}\" x2=\"{2}\" y2=\"{0:.1f}\"/>\n"
-          "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
-          y, left, width - right, left - 6, y + 4, format_number(tick, 6));
+      svg += svg_horizontal_tick(time_.at(tick), left, width - right, format_number(tick, 6));
     }
     svg += fmt::format(
         "<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\">most memory of a rank, MiB</text>\n"

@@ -1,11 +1,6 @@
 #include "tools/train_run.h"
 
-#include <chrono>
-#include <cmath>
-#include <exception>
 #include <functional>
-#include <map>
-#include <mutex>
 
 #include "exec/cpu_backend.h"
 #include "exec/data_feed.h"
@@ -17,105 +12,15 @@
 #include "exec/stream_backend.h"
 #include "models/transformer.h"
 #include "schedules/error.h"
-#include "tools/json_output.h"
+#include "tools/journal.h"
 #include "tools/measured.h"
 #include "tools/model_options.h"
 #include "tools/terminal.h"
+#include "tools/test_curve.h"
 #include "tools/workload.h"
-#include "traces/atomic_file.h"
 
 namespace unlatch::tools {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-void require_finite(double loss, std::string_view what) {
-  if (std::isfinite(loss)) return;
-  throw RunError(
-      fmt::format("training diverged: {} is {}; lower --lr (or a rate of the schedule itself)",
-                  what, std::isnan(loss) ? "not a number" : "infinite"));
-}
-
-/// Collects the losses of the micro-batches into one line a batch, in the order of the batches.
-/// Replicas call it at the same time and may be batches apart.
-class Journal {
- public:
-  explicit Journal(const TrainingPlan& plan) : plan_(plan) {
-    if (plan.metrics_file) file_.emplace(*plan.metrics_file);
-  }
-
-  void add(MicroBatch i, const exec::Loss& loss) {
-    const std::lock_guard lock(mutex_);
-    const int batch = i.value / plan_.shape.micro_batches;
-    require_finite(loss.loss, fmt::format("the loss of batch {}", batch));
-    Sum& sum = open_[batch];
-    sum.loss += loss.loss * loss.samples;
-    sum.correct += loss.correct;
-    sum.samples += loss.samples;
-    ++sum.parts;
-    while (!open_.empty() && open_.begin()->first == next_batch_ &&
-           open_.begin()->second.parts == plan_.shape.micro_batches) {
-      end_batch(open_.begin()->second);
-      open_.erase(open_.begin());
-      ++next_batch_;
-    }
-  }
-
-  void finish() {
-    if (file_) file_->commit();
-  }
-  /// The file is no affair of the task that happened to write to it.
-  void rethrow_failed_write() const {
-    if (failed_write_) std::rethrow_exception(failed_write_);
-  }
-  double last_loss() const { return last_loss_; }
-
- private:
-  /// Over the micro-batches of one batch.
-  struct Sum {
-    double loss = 0;
-    int correct = 0, samples = 0, parts = 0;
-  };
-
-  void end_batch(const Sum& sum) {
-    last_loss_ = sum.loss / sum.samples;
-    const double accuracy = static_cast<double>(sum.correct) / sum.samples;
-    const auto now = Clock::now();
-    if (file_) {
-      const Json line{{"step", next_batch_ + 1},
-                      {"batch", next_batch_},
-                      {"epoch", next_batch_ / plan_.batches_per_epoch},
-                      {"loss", last_loss_},
-                      {"accuracy", accuracy},
-                      {"time_ms", to_ms(std::chrono::duration_cast<nanoseconds>(now - begin_))},
-                      {"simulated_ms", nullptr}};
-      write(line);
-    }
-    constexpr std::chrono::seconds between_remarks{2};
-    if (!progress_is_shown() || now - said_ < between_remarks) return;
-    said_ = now;
-    say(fmt::format("batch {} of {}: loss {:.4f}, accuracy {:.1f}%", next_batch_ + 1,
-                    plan_.shape.batches, last_loss_, accuracy * 100));
-  }
-
-  void write(const Json& line) {
-    try {
-      *file_ << line.dump() << '\n';
-    } catch (const Error&) {
-      failed_write_ = std::current_exception();
-      throw;
-    }
-  }
-
-  const TrainingPlan& plan_;
-  std::mutex mutex_;
-  std::optional<AtomicFile> file_;
-  std::exception_ptr failed_write_;
-  Clock::time_point begin_ = Clock::now(), said_ = begin_;
-  std::map<int, Sum> open_;  ///< batches that have begun and not been reported
-  int next_batch_ = 0;       ///< to report
-  double last_loss_ = 0;
-};
 
 /// --epochs or --steps as batches.
 int asked_batches(const Arguments& arguments, int per_epoch) {
@@ -139,11 +44,34 @@ void require_batch_fits(const Arguments& arguments, const TrainingPlan& plan, co
           asked_parts);
 }
 
+/// --evaluate-every in batches; 0 without it.
+int asked_evaluations(const Arguments& arguments, const TrainingPlan& plan) {
+  const bool by_epoch = arguments.text("evaluate-every", "") == "epoch";
+  const int every = by_epoch ? plan.batches_per_epoch : arguments.whole("evaluate-every", 0);
+  require(every == 0 || !plan.device,
+          "{} is for training on the CPU in this version; leave it out, or --device",
+          arguments.place("evaluate-every"));
+  return every;
+}
+
+/// Where a server has the weights, any copy's worker sees them, while the first copy may be
+/// changing its statistics.
+void require_statistics_at_hand(const TrainingPlan& plan, const TaskGraph& graph) {
+  const auto shapes = plan.model.shapes();
+  std::int64_t statistics = 0;
+  for (std::size_t j = 0; j < plan.model.layers.size(); ++j) {
+    statistics += models::statistic_count(plan.model.layers[j], shapes[j]);
+  }
+  require(statistics == 0 || !graph.learning().agreement.has_server(),
+          "--evaluate-every with {}: the server keeps no running statistics of the batch norms of "
+          "{}; leave it out",
+          plan.spec.text(), plan.model.name);
+}
+
 }  // namespace
 
-TrainingPlan read_plan(const Arguments& arguments) {
+TrainingPlan read_plan(const Arguments& arguments, const ScheduleSpec& spec) {
   require(!arguments.yes("uneven", false), "--uneven yes is not available in this version");
-  const ScheduleSpec spec = asked_schedules(arguments, 1).front();
   if (const auto name = arguments.text("model")) models::require_trainable(*name);
   const auto data = arguments.text("data");
   require(data.has_value(), "--data SPEC is needed, for example digits or fashion-mnist");
@@ -175,6 +103,7 @@ TrainingPlan read_plan(const Arguments& arguments) {
   const double rate = arguments.real("lr", 0.1, 0);
   if (rate == 0) arguments.refuse("lr", *arguments.text("lr"), "must be greater than 0");
   plan.rate = models::RateSchedule::parse(arguments.text("lr-schedule", "constant"), rate);
+  plan.evaluate_every = asked_evaluations(arguments, plan);
   return plan;
 }
 
@@ -262,7 +191,7 @@ exec::DnnRun run_of(const TrainingPlan& plan) {
 
 Trained train_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
                      const std::vector<models::StageRange>& ranges, exec::Feed& feed,
-                     const exec::Observer& observer) {
+                     exec::Observer observer, TestCurve* curve) {
   std::vector<std::vector<std::unique_ptr<exec::DnnStageModule>>> copies;
   std::vector<std::unique_ptr<exec::LocalHead>> heads;
   std::vector<exec::StageModule*> modules;
@@ -276,7 +205,15 @@ Trained train_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
       heads.push_back(std::move(head));
     }
   }
-  exec::StageRunner runner(graph, modules, feed, rate_of_batch(plan), observer, lent_heads);
+  if (curve != nullptr) {
+    observer.update = [&](Stage k, int version, const exec::Tensor& weights) {
+      const auto& first = copies.front();
+      const auto stage = static_cast<std::size_t>(k.value);
+      if (stage < first.size()) curve->note(k, version, weights, first[stage]->statistics());
+    };
+  }
+  exec::StageRunner runner(graph, modules, feed, rate_of_batch(plan), std::move(observer),
+                           lent_heads);
   exec::CpuBackend backend(graph, runner, {.workers = plan.threads});
   Trained trained{.timeline = exec::run(graph, backend),
                   .model = {},
@@ -324,19 +261,28 @@ TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
   Journal journal(plan);
   const exec::Observer observer{
       .loss = [&](MicroBatch i, const exec::Loss& loss) { journal.add(i, loss); }, .update = {}};
+  std::optional<TestCurve> curve;
+  if (plan.evaluate_every > 0) {
+    require_statistics_at_hand(plan, graph);
+    curve.emplace(plan, graph, plan.evaluate_every);
+  }
   Trained trained;
   try {
-    trained = plan.device ? train_on_device(plan, graph, ranges, feed, observer)
-                          : train_on_cpu(plan, graph, ranges, feed, observer);
+    trained = plan.device
+                  ? train_on_device(plan, graph, ranges, feed, observer)
+                  : train_on_cpu(plan, graph, ranges, feed, observer, curve ? &*curve : nullptr);
   } catch (const RunError&) {
     journal.rethrow_failed_write();
     throw;
   }
+  std::vector<TestPoint> points;
+  if (curve) points = curve->finish();
   journal.finish();
   TrainingResult result{.timeline = std::move(trained.timeline),
                         .trained = std::move(trained.model),
                         .workers = trained.workers,
                         .last_loss = journal.last_loss(),
+                        .curve = std::move(points),
                         .test = {},
                         .memory = std::move(trained.memory)};
   result.test = exec::evaluate(plan.model, result.trained.weights, result.trained.statistics,

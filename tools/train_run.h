@@ -14,6 +14,7 @@
 #include "tools/arguments.h"
 #include "tools/device_option.h"
 #include "tools/memory_report.h"
+#include "tools/run_clock.h"
 #include "tools/training.h"
 #include "traces/memory.h"
 #include "traces/metrics.h"
@@ -35,21 +36,30 @@ struct TrainingPlan {
   int threads = 0;                         ///< 0: as many as lanes or cores
   std::optional<AskedDevice> device = {};  ///< empty: the CPU
   std::optional<std::string> metrics_file;
+  int evaluate_every = 0;              ///< batches between points of the test curve; 0: none
+  std::optional<RunClock> clock = {};  ///< simulated; empty: only the measured one
 
   int piece_size() const { return batch_size / shape.micro_batches; }
+};
+
+/// How well the network did in the middle of its training.
+struct TestPoint {
+  int batch = 0;  ///< the last that it had learned from
+  exec::Evaluation test;
 };
 
 struct TrainingResult {
   Timeline timeline;
   TrainedModel trained;
   int workers = 0;
-  double last_loss = 0;  ///< mean of the last batch
+  double last_loss = 0;          ///< mean of the last batch
+  std::vector<TestPoint> curve;  ///< as asked; the end is not among them
   exec::Evaluation test;
   MeasuredMemory memory;
 };
 
-/// Reads the flags and loads the data.
-TrainingPlan read_plan(const Arguments& arguments);
+/// Reads the flags and loads the data, for one of the command's schedules.
+TrainingPlan read_plan(const Arguments& arguments, const ScheduleSpec& spec);
 /// --partition over the model's operations, R counted where a stage has to pay for it.
 std::vector<models::StageRange> flop_partition(const Arguments& arguments, const TrainingPlan& plan,
                                                const TaskGraph& graph);

@@ -1,0 +1,168 @@
+// Training on a simulated clock, test curves, and schedules compared by what they learn in a time.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <map>
+#include <sstream>
+
+#include "tests/tools/program.h"
+
+namespace unlatch::test {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr std::string_view network =
+    " --model lenet --data digits --batch-size 32 --stages 3 --partition 4/4/3 ";
+
+std::vector<json> lines_of(const std::string& text) {
+  std::vector<json> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(json::parse(line));
+  return lines;
+}
+
+/// End of the last of some tasks, by batch, in the CSV of a simulation.
+std::map<int, double> ends_of(const std::string& csv, const std::string& kind,
+                              const std::string& stage = "") {
+  std::map<int, double> ends;
+  std::istringstream stream(csv);
+  for (std::string line; std::getline(stream, line);) {
+    std::vector<std::string> fields;
+    std::istringstream row(line);
+    for (std::string field; std::getline(row, field, ',');) fields.push_back(field);
+    if (fields[1] != kind || (!stage.empty() && fields[2] != stage)) continue;
+    double& end = ends[std::stoi(fields[3])];
+    end = std::max(end, std::stod(fields[8]));
+  }
+  return ends;
+}
+
+// The same flags to `simulate` give the time of every loss and update.
+TEST(SimulatedClock, KeepsTheTimeThatSimulatePredicts) {
+  const Folder folder;
+  for (const std::string schedule :
+       {"bp", "1f1b --microbatches 4", "ddg", "fdg", "dsp", "adl:accumulate=2"}) {
+    const std::string flags = fmt::format(
+        " --schedule {} {} --cluster 4xP40 --straggler random:probability=0.3333,factor=1.5 "
+        "--slow 1:1.25 --seed 3 ",
+        schedule, network);
+    ASSERT_EQ(folder.run("simulate --batches 24 --tasks tasks.csv" + flags).code, 0) << schedule;
+    const json trained = folder.json("train --clock simulated --steps 24 --metrics m.jsonl" +
+                                     flags + "--evaluate-every 8");
+    const auto losses = ends_of(folder.read("tasks.csv"), "F", "2");
+    const auto lines = lines_of(folder.read("m.jsonl"));
+    ASSERT_EQ(lines.size(), 24U) << schedule;
+    for (const json& line : lines) {
+      EXPECT_DOUBLE_EQ(line["simulated_ms"], losses.at(line["batch"])) << schedule;
+      EXPECT_GT(line["time_ms"], 0) << schedule;
+    }
+    double last_update = 0;
+    for (const auto& [batch, end] : ends_of(folder.read("tasks.csv"), "U")) {
+      last_update = std::max(last_update, end);
+    }
+    EXPECT_DOUBLE_EQ(trained["simulated"]["time_ms"], last_update) << schedule;
+    EXPECT_DOUBLE_EQ(trained["test_curve"].back()["simulated_ms"], last_update) << schedule;
+  }
+}
+
+TEST(SimulatedClock, ChangesNoBitOfWhatIsLearned) {
+  const Folder folder;
+  const std::string run = fmt::format("train --schedule dsp --steps 20 {}", network);
+  ASSERT_EQ(folder.run(run + "--save plain.safetensors").code, 0);
+  ASSERT_EQ(folder
+                .run(run + "--save timed.safetensors --clock simulated --cluster 8xV100 "
+                           "--slow 0:3 --evaluate-every 5")
+                .code,
+            0);
+  EXPECT_EQ(folder.read("plain.safetensors"), folder.read("timed.safetensors"));
+}
+
+// Every stage's weights after the update of batch 12 are what a run of 12 batches ends with.
+TEST(TestCurve, APointIsTheEndOfAShorterRun) {
+  const Folder folder;
+  for (const std::string schedule :
+       {"bp", "1f1b --microbatches 2", "ddg", "fr", "fdg", "dsp", "pipedream",
+        "pipedream-2bw --microbatches 4", "asgd --replicas 2"}) {
+    const std::string run = fmt::format("train --schedule {} {}", schedule, network);
+    const json longer = folder.json(run + "--steps 30 --evaluate-every 12");
+    const json shorter = folder.json(run + "--steps 12");
+    const json& curve = longer["test_curve"];
+    ASSERT_EQ(curve.size(), 3U) << schedule;  // after 12, 24 and 30
+    EXPECT_EQ(curve[0]["step"], 12) << schedule;
+    EXPECT_EQ(curve[0]["test_loss"], shorter["test_loss"]) << schedule;
+    EXPECT_EQ(curve[0]["test_accuracy"], shorter["test_accuracy"]) << schedule;
+    EXPECT_EQ(curve[2]["test_loss"], longer["test_loss"]) << schedule;
+    EXPECT_GT(curve[2]["time_ms"], curve[1]["time_ms"]) << schedule;
+    EXPECT_EQ(curve[2]["simulated_ms"], nullptr) << schedule;
+  }
+}
+
+TEST(TestCurve, StatisticsGoWithTheWeights) {
+  const Folder folder;
+  const std::string run =
+      "train --schedule 1f1b --model resnet20:input=data,width=4 --data digits --batch-size 32 "
+      "--stages 2 --partition uniform ";
+  const json longer = folder.json(run + "--steps 8 --evaluate-every 4");
+  const json shorter = folder.json(run + "--steps 4");
+  EXPECT_EQ(longer["test_curve"][0]["test_loss"], shorter["test_loss"]);
+}
+
+TEST(CompareTraining, RanksByTheTimeToAnAccuracy) {
+  const Folder folder;
+  const std::string flags = fmt::format(
+      "compare --train --schedule bp --schedule fdg {} --cluster 4xP40 --steps 60 "
+      "--evaluate-every 5 --curves curves.svg ",
+      network);
+  const json compared = folder.json(flags);
+  const double target = compared["target_accuracy"];
+  double least_best = 1;
+  for (const json& one : compared["schedules"]) {
+    double best = 0, first = -1;
+    for (const json& point : one["test_curve"]) {
+      best = std::max(best, point["test_accuracy"].get<double>());
+      if (first < 0 && point["test_accuracy"] >= target) first = point["simulated_ms"];
+    }
+    EXPECT_EQ(one["time_to_target_ms"], first);
+    least_best = std::min(least_best, best);
+  }
+  EXPECT_EQ(target, least_best);
+  EXPECT_LE(compared["schedules"][0]["time_to_target_ms"],
+            compared["schedules"][1]["time_to_target_ms"]);
+  EXPECT_THAT(folder.read("curves.svg"),
+              AllOf(HasSubstr("<svg"), HasSubstr(">bp<"), HasSubstr(">fdg<"), HasSubstr("</svg>")));
+  const Outcome unreachable = folder.run(flags + "--target-accuracy 1");
+  EXPECT_THAT(unreachable.out, HasSubstr("never"));
+}
+
+TEST(SimulatedClock, RefusesWhatDoesNotFit) {
+  const Folder folder;
+  const std::string train = fmt::format("train --schedule bp --steps 2 {}", network);
+  const std::string compare = fmt::format("compare --train --schedule bp --steps 2 {}", network);
+  for (const auto& [command, message] : {
+           std::pair{train + "--clock simulated", "--cluster NAME or --profile FILE"},
+           {train + "--clock sundial", "measured"},
+           {train + "--cluster 4xP40", "is for --clock simulated"},
+           {train + "--slow 0:2", "is for --clock simulated"},
+           {train + "--clock simulated --cluster 4xP41", "4xP41"},
+           {train + "--clock simulated --cluster 4xP40 --slow 7:2", "7"},
+           {train + "--evaluate-every 0", "--evaluate-every"},
+           {train + "--evaluate-every often", "--evaluate-every"},
+           {compare + "--forward 2", "--train"},
+           {compare + "--batches 3", "--train"},
+           {compare + "--target-accuracy 1.5", "--target-accuracy"},
+           {std::string("compare --schedule bp --lr 0.1"), "is for --train"},
+           {std::string("train --schedule asgd --replicas 2 --stages 2 --steps 9 --data digits "
+                        "--model resnet20:input=data,width=4 --batch-size 32 --evaluate-every 2"),
+            "running statistics"},
+       }) {
+    const Outcome refused = folder.run(command);
+    expect_refused(refused);
+    EXPECT_THAT(refused.err, HasSubstr(message)) << command;
+  }
+}
+
+}  // namespace
+}  // namespace unlatch::test

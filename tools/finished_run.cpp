@@ -1,0 +1,139 @@
+#include "tools/finished_run.h"
+
+#include <algorithm>
+
+#include "exec/cpu_backend.h"
+#include "schedules/error.h"
+#include "sim/time_order.h"
+#include "tools/terminal.h"
+#include "tools/training.h"
+
+namespace unlatch::tools {
+namespace {
+
+/// A prediction for another machine is printed, but not without a word.
+void note_other_device(const ProfileFile& profile, const TrainingPlan& plan) {
+  const std::string here = plan.device ? plan.device->name : "cpu";
+  if (here.starts_with(profile.device)) return;
+  say(fmt::format("note: the run is on {}, the profile that predicts it is of {}", here,
+                  profile.device));
+}
+
+bool clock_is_simulated(const Arguments& arguments) {
+  const bool simulated = arguments.choice("clock", {"measured", "simulated"}) == "simulated";
+  require_layers_from_one(arguments);
+  require(!simulated || arguments.has("cluster") || arguments.has("profile"),
+          "--clock simulated needs costs: give --cluster NAME or --profile FILE");
+  for (const FlagGroup& group : clock_flags()) {
+    for (const Flag& flag : group.flags) {
+      const bool asked = flag.name != "clock" && arguments.has(flag.name);
+      require(simulated || !asked, "{} is for --clock simulated", arguments.place(flag.name));
+    }
+  }
+  return simulated;
+}
+
+/// The run as a workload for the simulator: of its beginning, to predict the measured one, or whole
+/// and disturbed as asked, to keep its time.
+Workload workload_of(const Arguments& arguments, const TrainingPlan& plan, const TaskGraph& graph,
+                     bool keeps_time) {
+  Workload workload;
+  workload.shape = plan.shape;
+  workload.layers = read_layers(arguments);
+  LayerWorkload& layers = *workload.layers;
+  layers.batch_size = plan.batch_size;
+  const int ranks = plan.shape.ranks();
+  if (keeps_time) {
+    const bool links_are_shared = layers.cluster && layers.cluster->links_are_shared;
+    workload.disturbance = read_disturbance(
+        arguments, ranks,
+        {.cluster = layers.cluster.has_value(), .links_are_shared = links_are_shared});
+    return workload;
+  }
+  note_other_device(*layers.profile, plan);
+  constexpr int enough_batches = 200;
+  workload.shape.batches = std::min(plan.shape.batches, enough_batches);
+  if (plan.device) {
+    layers.threads = 1 << 20;  // every lane runs on the GPU, F and R in turn
+    layers.overlap = 0;
+  } else if (plan.threads > 0) {
+    // More workers than cores take turns on these.
+    layers.threads = std::min(plan.threads, exec::CpuBackend::default_workers(graph));
+  }
+  workload.disturbance.slow.assign(static_cast<std::size_t>(ranks), 1.0);
+  return workload;
+}
+
+/// The graph in which a server takes the updates as they would come at the predicted times.
+TaskGraph ordered_in_time(const Workload& workload, const TrainingPlan& plan,
+                          const TaskGraph& in_turn, Schedule schedule) {
+  const sim::StageCosts costs(workload.costs_for(plan.spec, in_turn, plan.shape.ranks()).times);
+  order_in_time(schedule, costs, workload, workload.disturbance, 0);
+  return schedule.build();
+}
+
+/// Of a schedule that gathers the gradients of more batches than there are.
+void require_updates(const TrainingPlan& plan, const TaskGraph& graph) {
+  const bool updates =
+      std::ranges::any_of(graph.ids(), [&](TaskId id) { return graph.task(id).op == Op::update; });
+  require(updates, "{} reaches no update in {} batch{}, so nothing would be learned; train longer",
+          plan.spec.text(), plan.shape.batches, plan.shape.batches == 1 ? "" : "es");
+}
+
+Prediction predict(const TrainingPlan& plan, const Workload& workload, bool keeps_time) {
+  const Simulation simulation = simulate(plan.spec, workload);
+  require(!keeps_time || !simulation.excess, "{}: {}", plan.spec.text(),
+          simulation.excess ? simulation.excess->text() : "");
+  Prediction prediction{.period_ms = simulation.steady.batch_period_ns / 1e6, .clock = {}};
+  if (keeps_time) prediction.clock = clock_of(simulation.graph, simulation.timeline);
+  return prediction;
+}
+
+}  // namespace
+
+std::vector<FlagGroup> clock_flags() {
+  FlagGroup stragglers = straggler_flags();
+  stragglers.title = "With --clock simulated";
+  std::erase_if(stragglers.flags,
+                [](const Flag& flag) { return flag.name == "runs" || flag.name == "seed"; });
+  std::vector<Flag> flags{
+      {"clock", "measured|simulated", "Which clock keeps the time of losses (measured)"},
+      {"cluster", "FILE|NAME", "Hardware that keeps the time (or --profile FILE)"},
+      {"placement", "D[,D...]", "Devices of the ranks, from 0 (the file's)"},
+      {"contention", "HOW", "none, or fair: transfers share links (none)"},
+      {"all-reduce", "HOW", "ring or tree (ring)"},
+      {"overlap", "W", "How much of R hides beside F, from 0 to 1"}};
+  stragglers.flags.insert(stragglers.flags.begin(), flags.begin(), flags.end());
+  return {stragglers};
+}
+
+FinishedRun run_training(const Arguments& arguments, const ScheduleSpec& spec) {
+  const bool keeps_time = clock_is_simulated(arguments);
+  TrainingPlan plan = read_plan(arguments, spec);
+  const Schedule schedule = plan.spec.make(plan.shape);
+  TaskGraph graph = schedule.build();
+  require_momentum_fits(plan.optimizer, graph.learning());
+  require_updates(plan, graph);
+  warn_of_too_many_threads(plan.threads, graph);
+  std::optional<Prediction> prediction;
+  std::vector<models::StageRange> ranges;
+  if (keeps_time || arguments.has("profile")) {
+    const Workload workload = workload_of(arguments, plan, graph, keeps_time);
+    if (sim::awaits_order(schedule)) graph = ordered_in_time(workload, plan, graph, schedule);
+    ranges = workload.costs_for(plan.spec, graph, 1).partition;
+    prediction = predict(plan, workload, keeps_time);
+    plan.clock = prediction->clock;
+  } else {
+    ranges = flop_partition(arguments, plan, graph);
+  }
+  TrainingResult result = train(plan, graph, ranges);
+  const sim::SteadyState steady = sim::mean_period(graph, result.timeline);
+  return {.plan = std::move(plan),
+          .graph = std::move(graph),
+          .ranges = std::move(ranges),
+          .result = std::move(result),
+          .steady = steady,
+          .prediction = std::move(prediction)};
+}
+
+}  // namespace unlatch::tools

@@ -1,0 +1,33 @@
+// FinishedRun: a training from its flags to its end, as train and compare report it.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "tools/simulation.h"
+#include "tools/train_run.h"
+
+namespace unlatch::tools {
+
+/// What a profile or a cluster says about the run.
+struct Prediction {
+  double period_ms = 0;           ///< of a batch, in steady state
+  std::optional<RunClock> clock;  ///< --clock simulated
+};
+
+struct FinishedRun {
+  TrainingPlan plan;
+  TaskGraph graph;
+  std::vector<models::StageRange> ranges;
+  TrainingResult result;
+  sim::SteadyState steady;  ///< measured
+  std::optional<Prediction> prediction;
+};
+
+/// --clock, and the flags of clusters and stragglers that belong to it.
+std::vector<FlagGroup> clock_flags();
+
+/// Reads the flags, trains, evaluates. Throws what read_plan() and train() throw.
+FinishedRun run_training(const Arguments& arguments, const ScheduleSpec& spec);
+
+}  // namespace unlatch::tools

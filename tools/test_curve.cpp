@@ -1,0 +1,135 @@
+#include "tools/test_curve.h"
+
+#include <algorithm>
+
+#include "schedules/error.h"
+#include "tools/journal.h"
+
+namespace unlatch::tools {
+namespace {
+
+/// Versions of one stage by the batch that they have learned from last.
+std::vector<int> batches_of_updates(const TaskGraph& graph, Stage k) {
+  std::vector<int> batches;
+  const bool served = is_served(graph.shape(), graph.learning());
+  for (const TaskId id : graph.ids()) {
+    const Task& task = graph.task(id);
+    if (task.op != Op::update) continue;
+    if (served ? graph.shape().model_stage(task.stage) != k : task.stage != k) continue;
+    // A server takes those of all copies, one by one.
+    const int taken = static_cast<int>(batches.size()) + 1;
+    batches.push_back(served ? taken / graph.shape().copies - 1 : batch_of(graph, task));
+  }
+  return batches;
+}
+
+/// The update that first brings a stage to each of the points; a stage that learns from fewer
+/// batches has fewer.
+std::vector<int> points_of(const std::vector<int>& updates, int every, int batches) {
+  std::vector<int> wanted(updates.size(), -1);
+  int point = every;  // batches trained on
+  for (std::size_t v = 0; v < updates.size(); ++v) {
+    if (updates[v] + 1 < point || point >= batches) continue;
+    wanted[v] = point - 1;
+    while (point <= updates[v] + 1) point += every;
+  }
+  return wanted;
+}
+
+}  // namespace
+
+TestCurve::TestCurve(const TrainingPlan& plan, const TaskGraph& graph, int every) : plan_(plan) {
+  for (const Stage k : up_to<Stage>(graph.shape().stages_a_copy())) {
+    wanted_.push_back(points_of(batches_of_updates(graph, k), every, graph.shape().batches));
+  }
+  evaluator_ = std::thread([this] { evaluate_ready(); });
+}
+
+TestCurve::~TestCurve() {
+  if (!evaluator_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    ready_.clear();
+  }
+  changed_.notify_all();
+  evaluator_.join();
+}
+
+void TestCurve::note(Stage k, int version, const exec::Tensor& weights,
+                     std::span<const float> statistics) {
+  const auto stage = static_cast<std::size_t>(k.value);
+  if (stage >= wanted_.size()) return;  // of another copy
+  const int batch = wanted_[stage].at(static_cast<std::size_t>(version));
+  if (batch < 0) return;
+  const std::span<const float> values = weights.as<float>();
+  std::unique_lock lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+  const auto [place, added] = open_.try_emplace(batch);
+  Snapshot& snapshot = place->second;
+  if (added) {
+    snapshot.weights.resize(wanted_.size());
+    snapshot.statistics.resize(wanted_.size());
+    snapshot.missing = static_cast<int>(wanted_.size());
+  }
+  snapshot.weights[stage].assign(values.begin(), values.end());
+  snapshot.statistics[stage].assign(statistics.begin(), statistics.end());
+  if (--snapshot.missing > 0) return;
+  constexpr std::size_t most_ready = 2;
+  changed_.wait(lock, [&] { return ready_.size() < most_ready || failure_; });
+  ready_.emplace_back(batch, std::move(snapshot));
+  open_.erase(batch);
+  changed_.notify_all();
+}
+
+std::vector<TestPoint> TestCurve::finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  changed_.notify_all();
+  evaluator_.join();
+  if (failure_) std::rethrow_exception(failure_);
+  return points_;
+}
+
+void TestCurve::evaluate_ready() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return ended_ || !ready_.empty(); });
+    if (ready_.empty()) return;
+    const auto [batch, snapshot] = std::move(ready_.front());
+    ready_.pop_front();
+    changed_.notify_all();
+    lock.unlock();
+    std::exception_ptr failure;
+    TestPoint point;
+    try {
+      point = evaluated(batch, snapshot);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    if (failure) {
+      failure_ = failure;
+      changed_.notify_all();
+      return;
+    }
+    points_.push_back(point);
+  }
+}
+
+TestPoint TestCurve::evaluated(int batch, const Snapshot& snapshot) const {
+  std::vector<float> weights, statistics;
+  for (std::size_t k = 0; k < snapshot.weights.size(); ++k) {
+    weights.insert(weights.end(), snapshot.weights[k].begin(), snapshot.weights[k].end());
+    statistics.insert(statistics.end(), snapshot.statistics[k].begin(),
+                      snapshot.statistics[k].end());
+  }
+  const exec::Evaluation test =
+      exec::evaluate(plan_.model, weights, statistics, plan_.data.test, {.threads = 1});
+  require_finite(test.loss, fmt::format("the test loss after step {}", batch + 1));
+  return {.batch = batch, .test = test};
+}
+
+}  // namespace unlatch::tools

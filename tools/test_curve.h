@@ -1,0 +1,61 @@
+// TestCurve: how well a network does on the test data as its training goes on.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "exec/evaluate.h"
+#include "exec/tensor.h"
+#include "schedules/graph.h"
+#include "tools/train_run.h"
+
+namespace unlatch::tools {
+
+/// Takes every stage's weights as its update of a chosen batch leaves them, and evaluates them
+/// together on a thread of its own: the same figures whatever the timing. Where training is faster,
+/// it waits for the evaluation.
+class TestCurve {
+ public:
+  /// Points after every `every` batches that all stages learn from, the last batch left out (it is
+  /// evaluated in any case). `plan` must outlive this.
+  TestCurve(const TrainingPlan& plan, const TaskGraph& graph, int every);
+  ~TestCurve();
+  TestCurve(const TestCurve&) = delete;
+  TestCurve& operator=(const TestCurve&) = delete;
+
+  /// What the executor observes: stage k of the first copy after its update number `version`.
+  /// Thread-safe. Throws what an evaluation has thrown.
+  void note(Stage k, int version, const exec::Tensor& weights, std::span<const float> statistics);
+  /// Waits for the last evaluation. Throws what one has thrown, and RunError, naming the batch, for
+  /// a loss that is no number. Call when the run has ended.
+  std::vector<TestPoint> finish();
+
+ private:
+  /// Weights and statistics of the stages after one batch.
+  struct Snapshot {
+    std::vector<std::vector<float>> weights, statistics;  ///< by stage
+    int missing = 0;                                      ///< stages
+  };
+  void evaluate_ready();
+  TestPoint evaluated(int batch, const Snapshot& snapshot) const;
+
+  const TrainingPlan& plan_;
+  std::vector<std::vector<int>> wanted_;  ///< [stage][version]: the batch of a point, or -1
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<int, Snapshot> open_;                ///< by batch
+  std::deque<std::pair<int, Snapshot>> ready_;  ///< all stages are there; batches ascend
+  std::vector<TestPoint> points_;
+  std::exception_ptr failure_;
+  bool ended_ = false;  ///< no more updates come
+  std::thread evaluator_;
+};
+
+}  // namespace unlatch::tools
