@@ -108,10 +108,8 @@ TEST(CommandLine, TakesASingleValuedFlagOnce) {
 TEST(CommandLine, SaysWhatThisVersionDoesNotHave) {
   const Folder folder;
   for (const char* arguments :
-       {"train --schedule bp --model mlp --data digits --cluster c.json",
-        "train --schedule bp --model mlp --data digits --resume d",
-        "train --schedule bp --model mlp --data digits --checkpoint d",
-        "train --schedule bp --model mlp --data digits --clock simulated"}) {
+       {"train --schedule bp --model mlp --data digits --resume d",
+        "train --schedule bp --model mlp --data digits --checkpoint d"}) {
     const Outcome outcome = folder.run(arguments);
     expect_refused(outcome);
     EXPECT_THAT(outcome.err, HasSubstr("not available in this version")) << arguments;
