@@ -100,7 +100,7 @@ TEST(Training, RefusesWhatIsNoAugmentationOrUpdateOfStatistics) {
     const char* message;
   };
   for (const auto& [flags, message] :
-       {Case{"--augment flop", "Did you mean 'flip'?"},
+       {Case{"--augment flop", "Did you mean 'flip'"},
         {"--augment crop=x", "as in crop=4"},
         {"--batch-norm-updates sometimes", "forward, recompute or both"},
         {"--batch-norm-updates both", "side by side"}}) {
