@@ -7,11 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#ifdef __CUDACC__
-#define UNLATCH_HOST_DEVICE __host__ __device__
-#else
-#define UNLATCH_HOST_DEVICE
-#endif
+#include "models/host_device.h"
 
 namespace unlatch::exec::cuda {
 

@@ -42,14 +42,16 @@ class Convolution : public Op {
       : Op(output), layer_(layer), input_(input), weights_(count(layer, input)) {
     describe(x_, input);
     describe(y_, output);
-    check(cudnnSetFilter4dDescriptor(filter_.get(), cudnn_type(input.precision()),
-                                     CUDNN_TENSOR_NCHW, layer.out_channels, input.shape.channels,
-                                     layer.kernel, layer.kernel),
+    check(cudnnSetFilter4dDescriptor(
+              filter_.get(), cudnn_type(input.precision()), CUDNN_TENSOR_NCHW, layer.out_channels,
+              input.shape.channels / layer.groups, layer.kernel, layer.kernel),
           "cudnnSetFilter4dDescriptor");
     check(cudnnSetConvolution2dDescriptor(convolution_.get(), layer.padding, layer.padding,
                                           layer.stride, layer.stride, 1, 1, CUDNN_CROSS_CORRELATION,
                                           CUDNN_DATA_FLOAT),
           "cudnnSetConvolution2dDescriptor");
+    check(cudnnSetConvolutionGroupCount(convolution_.get(), layer.groups),
+          "cudnnSetConvolutionGroupCount");
     choose_algorithms();
   }
 
@@ -105,7 +107,8 @@ class Convolution : public Op {
 
  private:
   static std::size_t count(const models::Convolution& layer, const Place& input) {
-    return std::size_t{1} * layer.out_channels * input.shape.channels * layer.kernel * layer.kernel;
+    return std::size_t{1} * layer.out_channels * (input.shape.channels / layer.groups) *
+           layer.kernel * layer.kernel;
   }
   /// float32 may be multiplied in a shorter format only where that was asked for; what is shorter
   /// itself goes to the tensor cores.

@@ -36,6 +36,7 @@ std::unique_ptr<Op> make_max_pool(const models::MaxPool& layer, const Place& inp
 std::unique_ptr<Op> make_global_average_pool(const Place& input);
 std::unique_ptr<Op> make_linear(const models::Linear& layer, const Place& input);
 std::unique_ptr<Op> make_residual(const models::Residual& layer, const Place& input);
+std::unique_ptr<Op> make_dropout(const models::Dropout& layer, const Place& input);
 
 /// Weights of a layer in the precision of the run; they live until the end of the call.
 class LayerWeights {

@@ -32,6 +32,7 @@ CudaStage::CudaStage(const models::Model& model, const models::StageRange& range
       rank_(rank),
       slots_(slots),
       optimizer_(run.optimizer),
+      seed_(run.seed),
       loss_scale_(loss_scale),
       initial_(models::initial_weights(model, range, run.seed)),
       math_(device(), loss_scale, check_) {
@@ -60,7 +61,8 @@ Tensor CudaStage::forward(const Tensor& weights, const Tensor& input, Pass pass,
                           std::unique_ptr<Tape>* tape, Workspace&) {
   auto kept = std::make_unique<LayerTape>();
   const Flat flat{device().read(weights), nullptr,
-                  pass == Pass::normal ? device().write(statistics_) : nullptr};
+                  pass.statistics == Pass::normal ? device().write(statistics_) : nullptr,
+                  draw_of(seed_, pass, chain_.input().samples)};
   Flow output =
       chain_.forward(flat, {input, false}, tape == nullptr ? nullptr : &kept->kept, device());
   if (tape != nullptr) *tape = std::move(kept);

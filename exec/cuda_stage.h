@@ -78,6 +78,7 @@ class CudaStage : public StageModule {
   Rank rank_;
   const LossSlots& slots_;
   models::OptimizerSpec optimizer_;
+  std::uint64_t seed_;
   double loss_scale_;
   std::vector<float> initial_;
   Tensor statistics_;

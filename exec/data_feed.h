@@ -10,9 +10,10 @@ namespace unlatch::exec {
 /// [samples, channels, height, width], targets int32 [samples]. `data` must outlive the feed.
 class DataFeed : public Feed {
  public:
-  /// Throws Error unless the data fits the model and the batch size is a multiple of M.
+  /// `augmentation` changes each sample anew each epoch. Throws Error unless the data fits the
+  /// model and the batch size is a multiple of M.
   DataFeed(const models::Dataset& data, const models::SampleShape& input, int batch_size,
-           int micro_batches, std::uint64_t seed);
+           int micro_batches, std::uint64_t seed, const models::Augmentation& augmentation = {});
 
   Tensor input(MicroBatch i) override;
   Tensor target(MicroBatch i) override;
@@ -21,18 +22,23 @@ class DataFeed : public Feed {
 
  private:
   std::vector<int> indices(MicroBatch i) const;
+  std::vector<models::ImageChange> changes(MicroBatch i, std::span<const int> samples) const;
 
   const models::Dataset& data_;
   models::SampleShape input_;
   int micro_batches_;
   int size_;
   models::BatchOrder order_;
+  std::uint64_t seed_;
+  models::Augmentation augmentation_;
   BufferPool pool_;
 };
 
-/// Samples as one input tensor, and their labels as a target tensor.
+/// Samples as one input tensor, each with its change where there are any, and their labels as a
+/// target tensor.
 Tensor input_of(const models::Dataset& data, std::span<const int> samples,
-                const models::SampleShape& as, BufferPool& pool);
+                const models::SampleShape& as, BufferPool& pool,
+                std::span<const models::ImageChange> changes = {});
 Tensor target_of(const models::Dataset& data, std::span<const int> samples, BufferPool& pool);
 
 }  // namespace unlatch::exec

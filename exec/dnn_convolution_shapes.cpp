@@ -9,18 +9,26 @@ using dnnl::memory;
 
 int rounded_up(int channels, int block) { return (channels + block - 1) / block * block; }
 
+int block_of(const models::Convolution& layer, int inputs) {
+  const int block = preferred_channel_block();
+  const bool whole =
+      inputs / layer.groups % block == 0 && layer.out_channels / layer.groups % block == 0;
+  return layer.groups == 1 || whole ? block : 1;
+}
+
 }  // namespace
 
 ConvolutionShapes shapes_of(const models::Convolution& layer, const Place& input, bool backward) {
   const auto f32 = memory::data_type::f32;
-  const int block = preferred_channel_block();
-  const bool image = input.shape.channels <= image_channels;
+  const int block = block_of(layer, input.shape.channels);
+  const bool image = layer.groups == 1 && input.shape.channels <= image_channels;
   const int filled = input.shape.channels == 1 && !backward ? 1 : image_channels;
   ConvolutionShapes s{.out = layer.out_channels,
                       .in = input.shape.channels,
                       .padded_out = rounded_up(layer.out_channels, block),
                       .padded_in = image ? filled : rounded_up(input.shape.channels, block),
                       .kernel = layer.kernel,
+                      .groups = layer.groups,
                       .has_bias = layer.bias,
                       .input = {},
                       .output = {},
@@ -40,9 +48,12 @@ ConvolutionShapes shapes_of(const models::Convolution& layer, const Place& input
   padded = s.result;
   padded.shape.channels = s.padded_out;
   s.output = layout_of(padded, block);
-  const memory::dims weights = dims4(s.padded_out, s.padded_in, s.kernel, s.kernel);
+  const bool grouped = s.groups > 1;
+  const memory::dims weights =
+      grouped ? memory::dims{s.groups, s.out / s.groups, s.in / s.groups, s.kernel, s.kernel}
+              : dims4(s.padded_out, s.padded_in, s.kernel, s.kernel);
   s.weights_any = {weights, f32, memory::format_tag::any};
-  s.weights_plain = {weights, f32, memory::format_tag::oihw};
+  s.weights_plain = {weights, f32, grouped ? memory::format_tag::goihw : memory::format_tag::oihw};
   if (layer.bias) s.bias = {{s.padded_out}, f32, memory::format_tag::x};
   return s;
 }

@@ -13,11 +13,12 @@ struct ConvolutionShapes {
   int padded_out = 1;  ///< and as the primitives see them
   int padded_in = 1;
   int kernel = 1;
+  int groups = 1;
   bool has_bias = true;
   dnnl::memory::desc input;
   dnnl::memory::desc output;
   dnnl::memory::desc weights_any;
-  dnnl::memory::desc weights_plain;  ///< [padded out, padded in, kernel, kernel]
+  dnnl::memory::desc weights_plain;  ///< [padded out, padded in / groups, kernel, kernel]
   dnnl::memory::desc bias;           ///< empty without a bias
   dnnl::memory::dims strides;
   dnnl::memory::dims padding;
@@ -27,11 +28,12 @@ struct ConvolutionShapes {
   bool padded() const { return out != padded_out || in != padded_in; }
   /// The input must be copied to get its extra channels (a blocked one has them already).
   bool widened() const { return in < image_channels && in != padded_in; }
-  std::ptrdiff_t weights() const { return std::ptrdiff_t{out} * in * kernel * kernel; }
+  std::ptrdiff_t weights() const { return std::ptrdiff_t{out} * (in / groups) * kernel * kernel; }
 };
 
 /// Images of 3 channels have kernels of their own that read the plain layout, and forward one for
-/// 1 channel. Otherwise one or two channels are filled up to three.
+/// 1 channel. Otherwise one or two channels are filled up to three. Groups that are no whole blocks
+/// are convolved in the plain layout, where nothing is filled up.
 ConvolutionShapes shapes_of(const models::Convolution& layer, const Place& input, bool backward);
 
 /// Plain images between their own channels and those the primitives see, the extra ones zero.

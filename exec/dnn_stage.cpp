@@ -40,17 +40,18 @@ struct DnnStageModule::Parts {
   std::vector<float> initial;
   std::vector<float> statistics;
   models::Optimizer<float> optimizer;
+  std::uint64_t seed;
   HostParameterMath<float> math;
   BufferPool pool;
 
-  Parts(Chain layers, std::vector<float> weights, std::vector<float> running,
-        const models::OptimizerSpec& spec)
+  Parts(Chain layers, std::vector<float> weights, std::vector<float> running, const DnnRun& run)
       : chain(std::move(layers)),
         to_rows(chain.output().engine, chain.output().layout, rows(chain.output())),
         from_rows(chain.output().engine, rows(chain.output()), chain.output().layout),
         initial(std::move(weights)),
         statistics(std::move(running)),
-        optimizer(spec, initial.size()) {}
+        optimizer(run.optimizer, initial.size()),
+        seed(run.seed) {}
 
   static dnnl::memory::desc rows(const Place& place) {
     return plain_layout(place.samples, place.shape);
@@ -75,9 +76,10 @@ Tensor DnnStageModule::forward(const Tensor& weights, const Tensor& input, Pass 
   return named("forward", [&] {
     Call call(parts_->chain.input().engine, parts_->pool, workspace);
     auto kept = tape == nullptr ? nullptr : std::make_unique<LayerTape>();
-    float* statistics = pass == Pass::normal ? parts_->statistics.data() : nullptr;
-    Flow output = parts_->chain.forward({weights.data<float>(), nullptr, statistics},
-                                        {input, false}, kept ? &kept->kept : nullptr, call);
+    float* statistics = pass.statistics == Pass::normal ? parts_->statistics.data() : nullptr;
+    const Flat flat{weights.data<float>(), nullptr, statistics,
+                    draw_of(parts_->seed, pass, parts_->chain.input().samples)};
+    Flow output = parts_->chain.forward(flat, {input, false}, kept ? &kept->kept : nullptr, call);
     if (tape != nullptr) *tape = std::move(kept);
     return std::move(output.tensor);
   });
@@ -167,7 +169,7 @@ std::unique_ptr<DnnStageModule> DnnStageModule::make(const models::Model& model,
   Chain chain(model.layers_of(range), input);
   return std::unique_ptr<DnnStageModule>(new DnnStageModule(
       std::make_unique<Parts>(std::move(chain), models::initial_weights(model, range, run.seed),
-                              models::initial_statistics(model, range), run.optimizer)));
+                              models::initial_statistics(model, range), run)));
 }
 
 void require_stages(const models::Model& model, std::span<const models::StageRange> ranges,

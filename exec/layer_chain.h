@@ -115,7 +115,7 @@ class LayerChain {
   static Flat at(const Flat& flat, const Link& link) {
     return {flat.weights == nullptr ? nullptr : flat.weights + link.weights,
             flat.gradient == nullptr ? nullptr : flat.gradient + link.weights,
-            flat.statistics == nullptr ? nullptr : flat.statistics + link.statistics};
+            flat.statistics == nullptr ? nullptr : flat.statistics + link.statistics, flat.draw};
   }
 
   Place input_;

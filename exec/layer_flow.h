@@ -4,15 +4,23 @@
 #include <vector>
 
 #include "exec/stage_module.h"
+#include "models/dropout.h"
 
 namespace unlatch::exec {
 
-/// Places in the flat arrays of a stage; each layer gets its own.
+/// Places in the flat arrays of a stage, of which each layer gets its own, and the random numbers
+/// of the micro-batch.
 struct Flat {
   const float* weights = nullptr;
   float* gradient = nullptr;    ///< B and W only; added to
   float* statistics = nullptr;  ///< null: a replay, which leaves the running statistics alone
+  models::Draw draw = {};       ///< F only
 };
+
+/// What dropout draws in a forward over so many samples.
+inline models::Draw draw_of(std::uint64_t seed, const StageModule::Pass& pass, int samples) {
+  return models::draw_of(seed, pass.batch, std::int64_t{pass.part} * samples);
+}
 
 /// A tensor on its way through the layers.
 struct Flow {

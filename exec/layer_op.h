@@ -54,7 +54,8 @@ auto make_layer(const models::Layer& layer, const Place& input) {
           [&](const models::MaxPool& l) { return make_max_pool(l, input); },
           [&](const models::GlobalAveragePool&) { return make_global_average_pool(input); },
           [&](const models::Linear& l) { return make_linear(l, input); },
-          [&](const models::Residual& l) { return make_residual(l, input); }},
+          [&](const models::Residual& l) { return make_residual(l, input); },
+          [&](const models::Dropout& l) { return make_dropout(l, input); }},
       layer.kind);
 }
 

@@ -47,9 +47,19 @@ class StageModule {
     /// stages may share tensors.
     virtual std::size_t bytes_beside(SeenMemory&) const { return bytes(); }
   };
-  /// normal: training forward that owns the batch-norm running statistics.
-  /// replay: the same numbers again, statistics left alone.
-  enum class Pass { normal, replay };
+  /// One forward in training: of which part of which batch, by which dropout draws.
+  struct Pass {
+    /// normal: a forward that owns the batch-norm running statistics.
+    /// replay: the same numbers again, statistics left alone.
+    enum Statistics { normal, replay };
+    Pass(Statistics s) : statistics(s) {}
+    Pass(Statistics s, int batch_number, int part_number)
+        : statistics(s), batch(batch_number), part(part_number) {}
+
+    Statistics statistics;
+    int batch = 0;
+    int part = 0;  ///< micro-batch of the batch, from 0
+  };
 
   virtual ~StageModule() = default;
 

@@ -11,11 +11,12 @@ namespace unlatch::exec {
 
 StageRunner::StageRunner(const TaskGraph& graph, std::vector<StageModule*> modules, Feed& feed,
                          std::function<double(int)> rate, Observer observer,
-                         std::vector<LocalHead*> heads)
+                         std::vector<LocalHead*> heads, StatisticUpdates statistics)
     : graph_(graph),
       feed_(feed),
       rate_(std::move(rate)),
       observer_(std::move(observer)),
+      statistics_(statistics),
       recomputes_(std::ranges::find(graph.tasks(), Op::recompute, &Task::op) !=
                   graph.tasks().end()),
       kept_(graph),
@@ -31,6 +32,7 @@ StageRunner::StageRunner(const TaskGraph& graph, std::vector<StageModule*> modul
           "{}: {} copies of the model were asked for, but local heads belong to one copy and are "
           "never averaged; run one replica",
           graph.schedule(), graph.shape().copies);
+  require_one_mover();
   for (const Stage k : up_to<Stage>(graph.shape().stages)) {
     open(k, modules[k.value], local && !is_last(k) ? heads[k.value] : nullptr);
   }
@@ -176,6 +178,34 @@ Tensor StageRunner::take_input(const Task& task) {
                                               : stage.activations.at(from));
 }
 
+bool StageRunner::moves_statistics(const Task& task) const {
+  if (task.op == Op::recompute) return statistics_ != StatisticUpdates::forward;
+  return statistics_ != StatisticUpdates::recompute || !task.has(replayed);
+}
+
+/// On one lane they come in an order that the graph fixes.
+void StageRunner::require_one_mover() const {
+  if (statistics_ == StatisticUpdates::forward) return;
+  std::vector<const Lane*> movers(stages_.size());
+  for (const Task& task : graph_.tasks()) {
+    if ((task.op != Op::forward && task.op != Op::recompute) || !moves_statistics(task)) continue;
+    const Lane*& mover = movers[task.stage.value];
+    require(
+        mover == nullptr || *mover == graph_.lane(task),
+        "{}: F and R of stage {} run side by side and would both move the running statistics of "
+        "its batch norms, in an order that depends on timing; let F or R alone move them",
+        graph_.schedule(), task.stage.value);
+    mover = &graph_.lane(task);
+  }
+}
+
+StageModule::Pass StageRunner::pass_of(const Task& task) const {
+  using Pass = StageModule::Pass;
+  const int parts = graph_.shape().micro_batches;
+  return {moves_statistics(task) ? Pass::normal : Pass::replay, task.micro_batch.value / parts,
+          task.micro_batch.value % parts};
+}
+
 void StageRunner::forward(const Task& task, Workspace& workspace) {
   StageState& stage = state(task);
   const int i = task.micro_batch.value;
@@ -186,9 +216,8 @@ void StageRunner::forward(const Task& task, Workspace& workspace) {
   Tensor guess;
   if (ahead > 0) guess = stage.module->predicted(stage.weights, ahead, rate_(task.version));
   std::unique_ptr<StageModule::Tape> tape;
-  Tensor output =
-      stage.module->forward(ahead > 0 ? guess : read_weights(task), input,
-                            StageModule::Pass::normal, keeps_tape ? &tape : nullptr, workspace);
+  Tensor output = stage.module->forward(ahead > 0 ? guess : read_weights(task), input,
+                                        pass_of(task), keeps_tape ? &tape : nullptr, workspace);
   if (keeps_tape) stage.tapes.put(i, std::move(tape));
   if (recomputes_) stage.inputs.put(i, std::move(input));
   hand_on(task, std::move(output), workspace);
@@ -220,8 +249,7 @@ void StageRunner::recompute(const Task& task, Workspace& workspace) {
   StageState& stage = state(task);
   const int i = task.micro_batch.value;
   std::unique_ptr<StageModule::Tape> tape;
-  stage.module->forward(read_weights(task), stage.inputs.at(i), StageModule::Pass::replay, &tape,
-                        workspace);
+  stage.module->forward(read_weights(task), stage.inputs.at(i), pass_of(task), &tape, workspace);
   stage.tapes.put(i, std::move(tape));
 }
 

@@ -20,6 +20,11 @@ struct Observer {
   std::function<void(Stage, int version, const Tensor& weights)> update;
 };
 
+/// Which forward moves the running statistics of batch norms where a micro-batch is recomputed: F
+/// alone, as GPipe does, R alone, as PETRA does, or each, as the code of Features Replay does. All
+/// of them normalise by the batch, so that this is about evaluation only.
+enum class StatisticUpdates { forward, recompute, both };
+
 /// Weights and their stashed versions, activations, tapes, stored inputs, gradients in flight and
 /// optimizer steps of all stages. What each task reads and writes follows from the graph, so the
 /// result never depends on timing. As the contract counts memory, a stage of a schedule that
@@ -28,10 +33,12 @@ class StageRunner : public TaskRunner {
  public:
   /// `rate` gives the learning rate for the gradient of a batch. Everything referred to must
   /// outlive the runner. `heads` are for schedules with local gradients, one a stage, null for the
-  /// last. Throws Error unless there is one module a stage, and one head where they are needed.
+  /// last. Throws Error unless there is one module a stage, and one head where they are needed, and
+  /// where statistics would be moved by forwards that may run at once.
   StageRunner(const TaskGraph& graph, std::vector<StageModule*> modules, Feed& feed,
               std::function<double(int batch)> rate, Observer observer = {},
-              std::vector<LocalHead*> heads = {});
+              std::vector<LocalHead*> heads = {},
+              StatisticUpdates statistics = StatisticUpdates::forward);
 
   void run(const Task& task, Workspace& workspace) override;
 
@@ -53,6 +60,9 @@ class StageRunner : public TaskRunner {
   Tensor target_of(const Task& task);
   Tensor target_of_head(const Task& task);
   Tensor take_input(const Task& task);
+  bool moves_statistics(const Task& task) const;
+  void require_one_mover() const;
+  StageModule::Pass pass_of(const Task& task) const;
   void forward(const Task& task, Workspace& workspace);
   void recompute(const Task& task, Workspace& workspace);
   void backward(const Task& task, Workspace& workspace);  ///< B and I
@@ -79,6 +89,7 @@ class StageRunner : public TaskRunner {
   Feed& feed_;
   std::function<double(int)> rate_;
   Observer observer_;
+  StatisticUpdates statistics_;
   bool recomputes_;
   KeptMemory kept_;
   std::vector<StageState> stages_;

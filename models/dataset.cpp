@@ -38,6 +38,31 @@ int permuted(int index, int count, std::uint64_t key) {
   return static_cast<int>(value);
 }
 
+/// One channel, changed, into rows that are `apart` floats from each other.
+template <class T>
+void copy_channel(const T* channel, const SampleShape& shape, const ImageChange& change,
+                  float factor, float zero, float* to, int apart) {
+  const int step = change.mirrored ? -1 : 1;
+  const int first = change.right + (change.mirrored ? shape.width - 1 : 0);
+  for (int y = 0; y < shape.height; ++y, to += apart) {
+    const int row = y + change.down;
+    if (row < 0 || row >= shape.height) {
+      std::fill_n(to, shape.width, zero);
+      continue;
+    }
+    const T* from = channel + std::ptrdiff_t{row} * shape.width;
+    if (change.none()) {
+      for (int x = 0; x < shape.width; ++x) to[x] = static_cast<float>(from[x]) * factor + zero;
+      continue;
+    }
+    for (int x = 0; x < shape.width; ++x) {
+      const int column = first + step * x;
+      const bool inside = column >= 0 && column < shape.width;
+      to[x] = inside ? static_cast<float>(from[column]) * factor + zero : zero;
+    }
+  }
+}
+
 }  // namespace
 
 void require_fits(const Dataset& data, const SampleShape& input) {
@@ -49,7 +74,8 @@ void require_fits(const Dataset& data, const SampleShape& input) {
           data.name, s.channels, s.height, s.width, input.channels, input.height, input.width);
 }
 
-void Dataset::copy_sample(int index, const SampleShape& as, std::span<float> out) const {
+void Dataset::copy_sample(int index, const SampleShape& as, std::span<float> out,
+                          const ImageChange& change) const {
   require(index >= 0 && index < samples(), "data {}: there is no sample {}, it has {}", name, index,
           samples());
   require_fits(*this, as);
@@ -58,7 +84,6 @@ void Dataset::copy_sample(int index, const SampleShape& as, std::span<float> out
           out.size());
   const int top = (as.height - shape.height) / 2;
   const int left = (as.width - shape.width) / 2;
-  const std::uint8_t* sample = pixels.data() + index * shape.elements();
   for (int c = 0; c < as.channels; ++c) {
     const int from = shape.channels == 1 ? 0 : c;
     const auto factor = static_cast<float>(1 / (scale * deviation[from]));
@@ -68,10 +93,13 @@ void Dataset::copy_sample(int index, const SampleShape& as, std::span<float> out
     if (shape.height != as.height || shape.width != as.width) {
       std::fill(plane.begin(), plane.end(), zero);
     }
-    const std::uint8_t* pixel = sample + std::int64_t{from} * shape.height * shape.width;
-    for (int y = 0; y < shape.height; ++y) {
-      float* row = &plane[std::size_t(top + y) * as.width + left];
-      for (int x = 0; x < shape.width; ++x) row[x] = static_cast<float>(*pixel++) * factor + zero;
+    const std::int64_t first =
+        index * shape.elements() + std::int64_t{from} * shape.height * shape.width;
+    float* to = &plane[std::size_t(top) * as.width + left];
+    if (floats.empty()) {
+      copy_channel(&pixels[first], shape, change, factor, zero, to, as.width);
+    } else {
+      copy_channel(&floats[first], shape, change, factor, zero, to, as.width);
     }
   }
 }

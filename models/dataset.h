@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/augmentation.h"
 #include "models/layer.h"
 
 namespace unlatch::models {
@@ -18,6 +19,7 @@ struct Dataset {
   SampleShape shape;
   int classes = 10;
   std::vector<std::uint8_t> pixels;  ///< [samples, channels, height, width]
+  std::vector<float> floats;         ///< the same, of files of floats; no pixels then
   std::vector<std::int32_t> labels;
   double scale = 255;
   std::vector<float> mean;       ///< a channel
@@ -25,8 +27,10 @@ struct Dataset {
 
   int samples() const { return static_cast<int>(labels.size()); }
   /// Writes one normalised sample, fitted into `as`: pixels of value 0 around it, one channel
-  /// repeated. Throws Error if it does not fit (see require_fits). Thread-safe.
-  void copy_sample(int index, const SampleShape& as, std::span<float> out) const;
+  /// repeated; changed before that. Throws Error if it does not fit (see require_fits).
+  /// Thread-safe.
+  void copy_sample(int index, const SampleShape& as, std::span<float> out,
+                   const ImageChange& change = {}) const;
 };
 
 struct DataSplit {
@@ -35,9 +39,9 @@ struct DataSplit {
 };
 
 /// `digits`, `fashion-mnist[:DIR]`, `mnist:DIR`, `cifar10:DIR`, `cifar100:DIR`,
-/// `synthetic:CxHxW[,classes=10][,samples=1000][,seed=0]`. Mean and deviation are those of the
-/// training part. Files may be plain or gzip. Throws Error naming the file, what was expected and
-/// what was found; nothing is ever replaced by other data.
+/// `numpy:DIR`, `synthetic:CxHxW[,classes=10][,samples=1000][,seed=0]`. Mean and deviation are
+/// those of the training part. Files may be plain or gzip. Throws Error naming the file, what was
+/// expected and what was found; nothing is ever replaced by other data.
 DataSplit load_data(std::string_view specification);
 
 /// Throws Error unless samples of that shape can feed a model with this input (equal, or smaller

@@ -40,6 +40,7 @@ JsonValue::JsonValue(const Json& json, std::string place)
     : json_(&json), place_(std::move(place)) {}
 
 bool JsonValue::is_list() const { return json_->is_array(); }
+bool JsonValue::is_empty_list() const { return is_list() && json_->empty(); }
 bool JsonValue::has(const char* key) const { return json_->contains(key); }
 
 void JsonValue::require_object(const std::vector<std::string_view>& keys) const {

@@ -17,6 +17,7 @@ class JsonValue {
 
   const std::string& place() const& { return place_; }
   bool is_list() const;
+  bool is_empty_list() const;
   bool has(const char* key) const;
   /// Throws Error unless it is an object with no keys but these.
   void require_object(const std::vector<std::string_view>& keys) const;

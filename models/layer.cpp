@@ -12,11 +12,15 @@ namespace {
 
 SampleShape convolved(const std::string& name, const Convolution& convolution,
                       const SampleShape& input) {
-  const auto& [out, kernel, stride, padding, bias] = convolution;
+  const auto& [out, kernel, stride, padding, bias, groups] = convolution;
   require(out >= 1 && kernel >= 1 && stride >= 1 && padding >= 0,
           "layer {}: a convolution needs positive channels, kernel and stride and no negative "
           "padding, not {} channels, kernel {}, stride {}, padding {}",
           name, out, kernel, stride, padding);
+  require(groups >= 1 && out % groups == 0 && input.channels % groups == 0,
+          "layer {}: {} groups do not divide its {} inputs and {} outputs; the number of groups "
+          "must divide both",
+          name, groups, input.channels, out);
   const int height = input.height + 2 * padding - kernel;
   const int width = input.width + 2 * padding - kernel;
   require(height >= 0 && width >= 0,
@@ -103,6 +107,12 @@ SampleShape output_shape(const Layer& layer, const SampleShape& input) {
             return SampleShape{linear.out_features, 1, 1};
           },
           [&](const Residual& residual) { return joined(layer.name, residual, input); },
+          [&](const Dropout& dropout) {
+            require(dropout.probability >= 0 && dropout.probability < 1,
+                    "layer {}: the probability of dropout must be in [0, 1), not {}", layer.name,
+                    dropout.probability);
+            return input;
+          },
       },
       layer.kind);
 }
@@ -114,7 +124,7 @@ std::vector<Parameter> parameters(const Layer& layer, const SampleShape& input) 
   };
   std::visit(Overloaded{
                  [&](const Convolution& c) {
-                   add("weight", {c.out_channels, input.channels, c.kernel, c.kernel});
+                   add("weight", {c.out_channels, input.channels / c.groups, c.kernel, c.kernel});
                    if (c.bias) add("bias", {c.out_channels});
                  },
                  [&](const BatchNorm&) {
@@ -129,7 +139,7 @@ std::vector<Parameter> parameters(const Layer& layer, const SampleShape& input) 
                    append_prefixed(all, layer.name, residual.body, input);
                    append_prefixed(all, layer.name, residual.shortcut, input);
                  },
-                 [](const auto&) {},  // ReLU and pooling have none
+                 [](const auto&) {},  // ReLU, pooling and dropout have none
              },
              layer.kind);
   return all;

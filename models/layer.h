@@ -26,6 +26,7 @@ struct Convolution {
   int stride = 1;
   int padding = 0;
   bool bias = true;
+  int groups = 1;  ///< group g of the outputs sees group g of the inputs alone
 };
 /// Normalises each channel over the batch; running statistics for evaluation.
 struct BatchNorm {
@@ -45,6 +46,13 @@ struct Linear {
   int out_features = 1;
   bool bias = true;
 };
+/// In training each number is 0 with this probability and 1/(1 - probability) times itself
+/// otherwise (Srivastava et al., JMLR 2014, scaled as in their section 10); in evaluation it is
+/// itself.
+struct Dropout {
+  double probability = 0.5;  ///< in [0, 1)
+  int number = 0;            ///< among those of the model, from its input; see dropout.h
+};
 /// y = body(x) + shortcut(x); an empty shortcut is the identity.
 struct Residual {
   std::vector<Layer> body;
@@ -53,13 +61,14 @@ struct Residual {
 
 struct Layer {
   std::string name;
-  std::variant<Convolution, BatchNorm, Relu, MaxPool, GlobalAveragePool, Linear, Residual> kind;
+  std::variant<Convolution, BatchNorm, Relu, MaxPool, GlobalAveragePool, Linear, Residual, Dropout>
+      kind;
 };
 
 /// One tensor of parameters inside the flat weights of its layer, row-major.
 struct Parameter {
   std::string name;        ///< "conv1.weight"
-  std::vector<int> shape;  ///< [out, in, kh, kw], [out, in], or [channels]
+  std::vector<int> shape;  ///< [out, in / groups, kh, kw], [out, in], or [channels]
   std::int64_t elements() const;
 };
 
@@ -75,7 +84,8 @@ std::int64_t forward_flops(const Layer& layer, const SampleShape& input);
 /// Input gradient and weight gradient together.
 std::int64_t backward_flops(const Layer& layer, const SampleShape& input);
 /// Bytes that backward needs of one sample beyond the weights: the float32 input of a layer, of
-/// ReLU the output, for max pooling the place of each maximum. By itself:
+/// ReLU the output, for max pooling the place of each maximum, for dropout a byte a number. By
+/// itself:
 std::int64_t tape_bytes(const Layer& layer, const SampleShape& input);
 /// Of layers one after the other, no tensor counted twice: what a ReLU keeps is the next one's
 /// input.

@@ -25,7 +25,7 @@ std::int64_t chained(Fact fact, const std::vector<Layer>& layers, SampleShape sh
 
 /// Multiply-adds of one product of the weights with one sample.
 std::int64_t products(const Convolution& c, const SampleShape& input, const SampleShape& output) {
-  return output.elements() * input.channels * c.kernel * c.kernel;
+  return output.elements() * (input.channels / c.groups) * c.kernel * c.kernel;
 }
 
 bool keeps_input(const Layer& layer) {
@@ -89,6 +89,7 @@ std::int64_t forward_flops(const Layer& layer, const SampleShape& input) {
             return chained(forward_flops, residual.body, input) +
                    chained(forward_flops, residual.shortcut, input) + out;
           },
+          [&](const Dropout&) { return in; },
       },
       layer.kind);
 }
@@ -111,6 +112,7 @@ std::int64_t backward_flops(const Layer& layer, const SampleShape& input) {
             return chained(backward_flops, residual.body, input) +
                    chained(backward_flops, residual.shortcut, input) + in;
           },
+          [&](const Dropout&) { return in; },
       },
       layer.kind);
 }
@@ -124,6 +126,7 @@ std::int64_t tape_bytes(const Layer& layer, const SampleShape& input) {
             return place_bytes * output_shape(layer, input).elements();
           },
           [&](const Residual& residual) { return residual_tape(residual, input); },
+          [&](const Dropout&) { return input.elements(); },
           [](const auto&) { return std::int64_t{0}; },  // global average pool: the shape is enough
       },
       layer.kind);

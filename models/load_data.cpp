@@ -16,25 +16,35 @@ constexpr std::string_view fashion_directory = "/usr/share/datasets/fashion-mnis
 constexpr std::string_view fashion_hint =
     "install the Debian package dataset-fashion-mnist, or give the directory as fashion-mnist:DIR";
 
-/// Mean and deviation of each channel of the training part, for both parts. The sums are whole
-/// numbers, so that every machine finds the same values.
+struct Moments {
+  double mean, variance;
+};
+
+/// Of one channel. The sums of pixels are whole numbers.
+template <class Sum, class T>
+Moments moments(const std::vector<T>& values, const Dataset& data, int channel) {
+  const std::int64_t plane = std::int64_t{data.shape.height} * data.shape.width;
+  Sum sum = 0, squares = 0;
+  for (int n = 0; n < data.samples(); ++n) {
+    const T* value = values.data() + (std::int64_t{n} * data.shape.channels + channel) * plane;
+    for (std::int64_t i = 0; i < plane; ++i) {
+      sum += value[i];
+      squares += Sum{value[i]} * value[i];
+    }
+  }
+  const double count = static_cast<double>(plane) * data.samples();
+  const double mean = static_cast<double>(sum) / count;
+  return {mean, static_cast<double>(squares) / count - mean * mean};
+}
+
+/// Mean and deviation of each channel of the training part, for both parts; the same values on
+/// every machine.
 void normalise(DataSplit& data) {
   Dataset& train = data.train;
-  const std::int64_t plane = std::int64_t{train.shape.height} * train.shape.width;
   for (int c = 0; c < train.shape.channels; ++c) {
-    std::uint64_t sum = 0;
-    std::uint64_t squares = 0;
-    for (int n = 0; n < train.samples(); ++n) {
-      const std::uint8_t* pixel =
-          train.pixels.data() + (std::int64_t{n} * train.shape.channels + c) * plane;
-      for (std::int64_t i = 0; i < plane; ++i) {
-        sum += pixel[i];
-        squares += std::uint64_t{pixel[i]} * pixel[i];
-      }
-    }
-    const double count = static_cast<double>(plane) * train.samples();
-    const double mean = static_cast<double>(sum) / count;
-    const double variance = static_cast<double>(squares) / count - mean * mean;
+    const auto [mean, variance] = train.floats.empty()
+                                      ? moments<std::uint64_t>(train.pixels, train, c)
+                                      : moments<double>(train.floats, train, c);
     train.mean.push_back(static_cast<float>(mean / train.scale));
     // A channel that never changes carries nothing; dividing by 1 leaves it at 0.
     const double deviation = variance > 0 ? std::sqrt(variance) / train.scale : 1;
@@ -70,9 +80,10 @@ DataSplit load(std::string_view specification) {
   if (name == "mnist") return load_idx("mnist", required_directory(name, rest), "");
   if (name == "cifar10") return load_cifar10(required_directory(name, rest));
   if (name == "cifar100") return load_cifar100(required_directory(name, rest));
+  if (name == "numpy") return load_numpy(required_directory(name, rest));
   if (name == "synthetic") return make_synthetic(specification);
-  const std::vector<std::string_view> known{"digits",  "fashion-mnist", "mnist",
-                                            "cifar10", "cifar100",      "synthetic"};
+  const std::vector<std::string_view> known{"digits",   "fashion-mnist", "mnist",    "cifar10",
+                                            "cifar100", "numpy",         "synthetic"};
   fail("unknown data set '{}'.{} Known: {}", name, suggest(name, known), fmt::join(known, ", "));
 }
 

@@ -4,9 +4,10 @@
 #include <cmath>
 #include <numeric>
 
+#include "models/model_file.h"
+#include "models/network_family.h"
 #include "models/overloaded.h"
 #include "models/random.h"
-#include "models/resnet.h"
 #include "models/specification.h"
 #include "models/transformer.h"
 #include "schedules/error.h"
@@ -29,10 +30,11 @@ Model mlp(const Specification& given, const SampleShape& input, int classes) {
 }
 
 Model lenet(const Specification& given, const SampleShape& input, int classes) {
-  given.allow_keys({});
+  given.allow_keys({"dropout"});
+  const double dropout = given.number("dropout", 0, 0, 0.99);
   const bool small = input.height < 28 || input.width < 28;
   const int kernel = small ? 3 : 5;
-  return {
+  Model model{
       .name = "lenet",
       .input = input,
       .classes = classes,
@@ -43,20 +45,31 @@ Model lenet(const Specification& given, const SampleShape& input, int classes) {
           {"conv2", Convolution{.out_channels = 16, .kernel = kernel, .padding = small ? 1 : 0}},
           {"relu2", Relu{}},
           {"pool2", MaxPool{}},
-          {"linear1", Linear{.out_features = 120}},
-          {"relu3", Relu{}},
-          {"linear2", Linear{.out_features = 84}},
-          {"relu4", Relu{}},
-          {"linear3", Linear{.out_features = classes}},
       }};
+  const auto add = [&](int number, int out) {
+    model.layers.push_back({fmt::format("linear{}", number), Linear{.out_features = out}});
+    model.layers.push_back({fmt::format("relu{}", number + 2), Relu{}});
+    if (dropout > 0) model.layers.push_back({fmt::format("dropout{}", number), Dropout{dropout}});
+  };
+  add(1, 120);
+  add(2, 84);
+  model.layers.push_back({"linear3", Linear{.out_features = classes}});
+  return model;
 }
 
 Specification parsed(std::string_view specification) {
   require_trainable(specification);
   Specification given("model", specification);
-  if (!resnet_depth(given.name())) given.allow_names(model_names());
+  if (!family_of(given.name())) given.allow_names(model_names());
   given.refuse_argument();
   return given;
+}
+
+Model model_in_file(std::string_view specification) {
+  const Specification given("model", specification);
+  given.allow_keys({});
+  given.refuse_argument();
+  return read_model(given.name());
 }
 
 /// Appends the values of one layer; `leaf` counts the layers inside a residual, depth first.
@@ -117,8 +130,10 @@ std::vector<SampleShape> Model::shapes() const {
 }
 
 std::vector<std::string_view> model_names() {
-  return {"mlp",      "lenet",    "resnet18", "resnet34", "resnet50",  "resnet101", "resnet152",
-          "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "resnet1202"};
+  return {"mlp",       "lenet",      "resnet18", "resnet34", "resnet50",     "resnet101",
+          "resnet152", "resnet20",   "resnet32", "resnet44", "resnet56",     "resnet110",
+          "resnet164", "resnet1202", "vgg11",    "vgg13",    "vgg16",        "vgg19",
+          "resnext29", "wrn-28-10",  "wrn-16-8", "wrn-40-4", "preresnet164", "preresnet1001"};
 }
 
 void require_trainable(std::string_view specification) {
@@ -129,17 +144,30 @@ void require_trainable(std::string_view specification) {
 }
 
 SampleShape usual_input(std::string_view specification) {
-  const std::optional<int> depth = resnet_depth(parsed(specification).name());
-  return depth ? resnet_input(*depth) : SampleShape{1, 28, 28};
+  if (names_model_file(specification)) return model_in_file(specification).input;
+  const std::string name = parsed(specification).name();
+  const auto family = family_of(name);
+  return family ? family->usual_input(name) : SampleShape{1, 28, 28};
+}
+
+int usual_classes(std::string_view specification) {
+  return names_model_file(specification) ? model_in_file(specification).classes : 10;
 }
 
 Model make_model(std::string_view specification, const SampleShape& input, int classes) {
+  if (names_model_file(specification)) {
+    Model model = model_in_file(specification);
+    require(classes == model.classes, "model {}: it tells {} classes apart, the data have {}",
+            specification, model.classes, classes);
+    return model;
+  }
   const Specification given = parsed(specification);
   require(classes >= 2, "model {}: needs at least 2 classes, not {}", specification, classes);
-  const std::optional<int> depth = resnet_depth(given.name());
-  Model model = depth                   ? resnet(given, *depth, input, classes)
+  const auto family = family_of(given.name());
+  Model model = family                  ? family->make(given, input, classes)
                 : given.name() == "mlp" ? mlp(given, input, classes)
                                         : lenet(given, input, classes);
+  number_dropouts(model);
   model.shapes();  // throws if the input is too small for a layer
   return model;
 }

@@ -1,4 +1,4 @@
-// Model: a chain of layers with a loss at its end; MLPs, LeNet and ResNets by name.
+// Model: a chain of layers with a loss at its end; networks by name.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,8 @@ void require_covers(const Model& model, std::span<const StageRange> stages);
 
 /// By name, with keys as in `mlp:hidden=64/64`.
 ///   mlp       hidden=64/64: sizes of the hidden layers, each followed by a ReLU; any input
-///   lenet     LeNet-5 with ReLU and max pooling; 5x5 kernels from 28x28 images on (the first with
+///   lenet     dropout=0; LeNet-5 with ReLU and max pooling, dropout behind its hidden linear
+///   layers; 5x5 kernels from 28x28 images on (the first with
 ///             padding 2), below that (the 8x8 digits) 3x3 kernels with padding 1
 ///   resnet18, 34, 50, 101, 152
 ///             He et al. 2016, ImageNet form with PyTorch's strides and names; width=64 (channels
@@ -41,14 +42,30 @@ void require_covers(const Model& model, std::span<const StageRange> stages);
 ///   resnet20, 32, 44, 56, 110, 1202 and any other 6n+2 (but 50 and 152)
 ///             the CIFAR form of basic blocks, 1x1 convolutions on the two shortcuts that change
 ///             shape; norm=yes|no, width=16 (channels of the first third), input=cifar|data: the
-///             same with 3x32x32
+///             same with 3x32x32. resnet164 is one of them, as in the code of Features Replay
+///   preresnet164, 1001 and any other 9n+2
+///             He et al., ECCV 2016: bottlenecks with pre-activation; width=16, input=cifar|data
+///   wrn-28-10, wrn-16-8, .. wrn-d-k
+///             Zagoruyko and Komodakis 2016: d = 6n+4 layers, k times as wide; dropout=0 between
+///             the convolutions of a block, width=16 (channels of the stem), input=cifar|data
+///   resnext29 and any other 9n+2
+///             Xie et al. 2017, CIFAR form; cardinality=8, width=64 (channels of a group of the
+///             first third), input=cifar|data
+///   vgg11, 13, 16, 19
+///             Simonyan and Zisserman 2015 with one linear layer; norm=yes|no, dropout=0 before
+///             that layer (the paper's is 0.5), width=64, input=cifar|data
+///   FILE.json whose layers are a list: see model_file.h; for images that fit into its input, and
+///   as
+///             many classes as it has
 /// Throws Error with the closest names, or naming the layer that the input is too small for.
 Model make_model(std::string_view specification, const SampleShape& input, int classes);
-/// Names for messages; of the ResNets those that are published.
+/// Names for messages; of the families those that are published.
 std::vector<std::string_view> model_names();
-/// The input a model was made for, when no data set says otherwise: 1x28x28, of a ResNet 3x224x224
-/// or 3x32x32.
+/// The input a model was made for, when no data set says otherwise: 1x28x28, of a family 3x224x224
+/// or 3x32x32, of a file its own.
 SampleShape usual_input(std::string_view specification);
+/// 10, or as many as a model file says.
+int usual_classes(std::string_view specification);
 
 /// Initial flat weights of one layer. Depends on (seed, index of the layer in the model, element)
 /// only, never on the split: uniform in +-1/sqrt(fan-in) for Convolution and Linear, bias included

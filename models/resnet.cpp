@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "models/network_family.h"
 #include "schedules/error.h"
 
 namespace unlatch::models {
@@ -38,33 +39,7 @@ bool is_depth(int depth) {
          (depth >= least_depth && depth <= most_depth && depth % 6 == 2);
 }
 
-/// "'resnet20' or 'resnet26'": the next ones on both sides.
-std::string nearest_names(int depth) {
-  int below = std::min(depth, most_depth);
-  while (below >= least_depth && !is_depth(below)) --below;
-  int above = std::max(depth, least_depth);
-  while (above <= most_depth && !is_depth(above)) ++above;
-  if (below < least_depth) return fmt::format("'resnet{}'", above);
-  if (above > most_depth) return fmt::format("'resnet{}'", below);
-  return fmt::format("'resnet{}' or 'resnet{}'", below, above);
-}
-
-/// The shape of the data (input=data), or the network's own, into which the data must fit.
-SampleShape chosen_input(const Specification& given, const SampleShape& own, const char* own_word,
-                         const SampleShape& data) {
-  if (given.word("input", {own_word, "data"}) == "data") return data;
-  require((data.channels == 1 || data.channels == own.channels) && data.height <= own.height &&
-              data.width <= own.width,
-          "model {}: takes images of 1 or 3 channels and at most {}x{}, not {}x{}x{}; "
-          "{}:input=data takes any",
-          given.name(), own.height, own.width, data.channels, data.height, data.width,
-          given.name());
-  return own;
-}
-
 // For CIFAR, section 4.2.
-
-constexpr SampleShape cifar{3, 32, 32};
 
 /// A convolution and, if wanted, its batch norm, which makes a bias useless.
 void append_convolution(std::vector<Layer>& layers, int number, Convolution convolution,
@@ -93,7 +68,7 @@ Model cifar_resnet(const Specification& given, int depth, const SampleShape& dat
   const bool norm = given.word("norm", {"yes", "no"}) == "yes";
   const int width = given.whole("width", 16, 1, 4096);
   Model model{.name = given.name(),
-              .input = chosen_input(given, cifar, "cifar", data),
+              .input = chosen_cifar_input(given, data),
               .classes = classes,
               .layers = {}};
   append_convolution(model.layers, 1, {.out_channels = width, .padding = 1}, norm);
@@ -190,25 +165,31 @@ Model imagenet_resnet(const Specification& given, const ImagenetForm& form, cons
 }  // namespace
 
 std::optional<int> resnet_depth(std::string_view name) {
-  constexpr std::string_view family = "resnet";
-  int depth = 0;
-  if (!name.starts_with(family) || !parse_whole(name.substr(family.size()), depth) || depth < 0 ||
-      name != fmt::format("{}{}", family, depth)) {
-    return std::nullopt;
-  }
-  require(is_depth(depth),
+  const std::optional<int> depth = number_behind("resnet", name);
+  if (!depth) return std::nullopt;
+  require(is_depth(*depth),
           "unknown model '{}'. Did you mean {}? ResNets have 18, 34, 50, 101 or 152 layers "
           "(ImageNet), or 6n+2 up to {} (CIFAR)",
-          name, nearest_names(depth), most_depth);
+          name,
+          nearest_depths(*depth, least_depth, most_depth, is_depth,
+                         [](int number) { return fmt::format("resnet{}", number); }),
+          most_depth);
   return depth;
 }
 
-SampleShape resnet_input(int depth) { return imagenet_form(depth) == nullptr ? cifar : imagenet; }
+SampleShape resnet_input(int depth) {
+  return imagenet_form(depth) == nullptr ? cifar_input : imagenet;
+}
 
-Model resnet(const Specification& given, int depth, const SampleShape& data, int classes) {
-  const ImagenetForm* form = imagenet_form(depth);
-  return form == nullptr ? cifar_resnet(given, depth, data, classes)
-                         : imagenet_resnet(given, *form, data, classes);
+NetworkFamily resnet_family() {
+  return {[](std::string_view name) { return resnet_depth(name).has_value(); },
+          [](std::string_view name) { return resnet_input(*resnet_depth(name)); },
+          [](const Specification& given, const SampleShape& data, int classes) {
+            const int depth = *resnet_depth(given.name());
+            const ImagenetForm* form = imagenet_form(depth);
+            return form == nullptr ? cifar_resnet(given, depth, data, classes)
+                                   : imagenet_resnet(given, *form, data, classes);
+          }};
 }
 
 }  // namespace unlatch::models

@@ -4,8 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "models/model.h"
-#include "models/specification.h"
+#include "models/layer.h"
 
 namespace unlatch::models {
 
@@ -15,8 +14,5 @@ std::optional<int> resnet_depth(std::string_view name);
 
 /// 3x224x224 or 3x32x32.
 SampleShape resnet_input(int depth);
-
-/// As make_model() in model.h describes it.
-Model resnet(const Specification& given, int depth, const SampleShape& data, int classes);
 
 }  // namespace unlatch::models

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "models/json_value.h"
+#include "models/model_file.h"
 #include "models/shipped_models.h"
 #include "models/specification.h"
 #include "models/transformer.h"
@@ -86,7 +87,7 @@ TransformerShape parse_transformer(const std::string& text, const std::string& p
 
 bool names_transformer(std::string_view specification) {
   const std::string_view name = name_of(specification);
-  return is_file(name) || shipped(name) != nullptr;
+  return is_file(name) ? !names_model_file(name) : shipped(name) != nullptr;
 }
 
 std::vector<std::string_view> transformer_names() {

@@ -1,5 +1,7 @@
 // unlatch partition: layers to stages, from a model's operations or from given costs.
+#include "models/model_file.h"
 #include "models/partition.h"
+#include "models/transformer.h"
 #include "schedules/error.h"
 #include "tools/command.h"
 #include "tools/json_output.h"
@@ -7,6 +9,7 @@
 #include "tools/table.h"
 #include "tools/terminal.h"
 #include "tools/text.h"
+#include "traces/atomic_file.h"
 
 namespace unlatch::tools {
 namespace {
@@ -64,6 +67,18 @@ std::string to_text(const std::vector<models::StageRange>& stages, int bottlenec
                      stages.size());
 }
 
+void save_model(const Arguments& arguments, const std::string& path) {
+  arguments.require_outputs({"save-model"});
+  const std::string name = arguments.text("model", "");
+  require(!name.empty() && !models::names_transformer(name),
+          "{} writes the layers of a --model, which a transformer's shape and --layer-costs do not "
+          "have",
+          arguments.place("save-model"));
+  AtomicFile file(path);
+  file << models::model_json(asked_model(arguments));
+  file.commit();
+}
+
 int run(const Arguments& arguments) {
   require(arguments.has("model") != arguments.has("layer-costs"),
           "partition wants either --model NAME or --layer-costs LIST, {} given",
@@ -76,6 +91,7 @@ int run(const Arguments& arguments) {
   const int stages_asked = arguments.whole("stages", 4, 1, most);
   auto stages = asked_partition(arguments, layers.costs, stages_asked);
   const int bottleneck = models::bottleneck(stages, layers.costs);
+  if (const auto path = arguments.text("save-model")) save_model(arguments, *path);
   if (arguments.has("json")) {
     print_json(to_json(stages, bottleneck, count));
   } else {
@@ -95,7 +111,8 @@ Command partition_command() {
                    {"model", "NAME", "A model; costs are its floating-point operations"},
                    {"data", "SPEC", "Data that give the model its input shape and classes"},
                    {"stages", "K", "Stages (4)"},
-                   {"partition", "HOW", "auto (smallest largest cost), uniform, or n1/n2/.."}}}},
+                   {"partition", "HOW", "auto (smallest largest cost), uniform, or n1/n2/.."},
+                   {"save-model", "FILE", "Write the layers of the model as JSON for --model"}}}},
       .run = run};
 }
 

@@ -2,7 +2,8 @@
 
 #include <numeric>
 
-#include "models/resnet.h"
+#include "models/model_file.h"
+#include "models/network_family.h"
 #include "models/specification.h"
 #include "models/transformer.h"
 #include "schedules/error.h"
@@ -33,7 +34,7 @@ void require_memory(const models::Model& model) {
 /// Where shapes of transformers do as well.
 void require_known_name(const std::string& text) {
   const models::Specification given("model", text);
-  if (models::resnet_depth(given.name())) return;
+  if (models::family_of(given.name()) || models::names_model_file(text)) return;
   std::vector<std::string_view> names = models::model_names();
   for (const std::string_view name : models::transformer_names()) names.push_back(name);
   given.allow_names(names);
@@ -44,7 +45,8 @@ void require_known_name(const std::string& text) {
 models::Model asked_model(const Arguments& arguments) {
   const std::string name = asked_name(arguments);
   const auto data = arguments.text("data");
-  if (!data) return models::make_model(name, models::usual_input(name), 10);
+  if (!data)
+    return models::make_model(name, models::usual_input(name), models::usual_classes(name));
   return asked_model_for(arguments, models::load_data(*data).train);
 }
 

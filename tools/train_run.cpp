@@ -1,5 +1,6 @@
 #include "tools/train_run.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "exec/cpu_backend.h"
@@ -8,6 +9,7 @@
 #include "exec/dnn_stage.h"
 #include "exec/executor.h"
 #include "exec/head_networks.h"
+#include "exec/read_ahead.h"
 #include "exec/stage_runner.h"
 #include "exec/stream_backend.h"
 #include "models/transformer.h"
@@ -32,6 +34,17 @@ int asked_batches(const Arguments& arguments, int per_epoch) {
   return epochs * per_epoch;
 }
 
+exec::StatisticUpdates asked_statistics(const Arguments& arguments) {
+  using enum exec::StatisticUpdates;
+  const std::string which = arguments.text("batch-norm-updates", "forward");
+  if (which == "forward") return forward;
+  if (which == "recompute") return recompute;
+  if (which != "both") {
+    arguments.refuse("batch-norm-updates", which, "must be forward, recompute or both");
+  }
+  return both;
+}
+
 void require_batch_fits(const Arguments& arguments, const TrainingPlan& plan, const Shape& shape) {
   const int asked_parts = shape.micro_batches;
   const int samples = plan.data.train.samples();
@@ -54,18 +67,21 @@ int asked_evaluations(const Arguments& arguments, const TrainingPlan& plan) {
   return every;
 }
 
-/// Where a server has the weights, any copy's worker sees them, while the first copy may be
-/// changing its statistics.
+/// A stage's weights must be seen where its statistics stand still: in its own update.
 void require_statistics_at_hand(const TrainingPlan& plan, const TaskGraph& graph) {
   const auto shapes = plan.model.shapes();
   std::int64_t statistics = 0;
   for (std::size_t j = 0; j < plan.model.layers.size(); ++j) {
     statistics += models::statistic_count(plan.model.layers[j], shapes[j]);
   }
-  require(statistics == 0 || !graph.learning().agreement.has_server(),
+  if (statistics == 0) return;
+  require(!graph.learning().agreement.has_server(),
           "--evaluate-every with {}: the server keeps no running statistics of the batch norms of "
           "{}; leave it out",
           plan.spec.text(), plan.model.name);
+  require(plan.statistics == exec::StatisticUpdates::forward,
+          "--evaluate-every with --batch-norm-updates: recomputation may move the running "
+          "statistics meanwhile; leave one of them out");
 }
 
 }  // namespace
@@ -100,6 +116,10 @@ TrainingPlan read_plan(const Arguments& arguments, const ScheduleSpec& spec) {
   plan.shape = spec.effective(shape);
   require_buildable(plan.shape, spec);
   plan.device = asked_device(arguments, plan.shape.ranks());
+  if (const auto text = arguments.text("augment")) {
+    plan.augmentation = models::Augmentation::parse(*text, arguments.place("augment"));
+  }
+  plan.statistics = asked_statistics(arguments);
   const double rate = arguments.real("lr", 0.1, 0);
   if (rate == 0) arguments.refuse("lr", *arguments.text("lr"), "must be greater than 0");
   plan.rate = models::RateSchedule::parse(arguments.text("lr-schedule", "constant"), rate);
@@ -213,7 +233,7 @@ Trained train_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
     };
   }
   exec::StageRunner runner(graph, modules, feed, rate_of_batch(plan), std::move(observer),
-                           lent_heads);
+                           lent_heads, plan.statistics);
   exec::CpuBackend backend(graph, runner, {.workers = plan.threads});
   Trained trained{.timeline = exec::run(graph, backend),
                   .model = {},
@@ -235,7 +255,7 @@ Trained train_on_device(const TrainingPlan& plan, const TaskGraph& graph,
   const auto device = exec::cuda_library().start(graph, plan.model, ranges, run_of(plan),
                                                  plan.device->settings, feed);
   exec::StageRunner runner(graph, device->modules(), device->feed(), rate_of_batch(plan), observer,
-                           device->heads());
+                           device->heads(), plan.statistics);
   exec::StreamBackend backend(graph, device->order(), runner);
   Trained trained{.timeline = exec::run(graph, backend), .model = {}, .workers = 1, .memory = {}};
   trained.memory = memory_of(runner, graph.ranks());
@@ -252,12 +272,26 @@ Trained train_on_device(const TrainingPlan& plan, const TaskGraph& graph,
   return trained;
 }
 
+/// Null without augmentation: drawing a batch as it is takes next to nothing.
+std::unique_ptr<exec::Feed> reading_ahead(const TrainingPlan& plan, exec::Feed& feed) {
+  if (!plan.augmentation.any()) return nullptr;
+  constexpr std::int64_t most_bytes = std::int64_t{512} << 20;
+  const std::int64_t bytes =
+      plan.model.input.elements() * plan.piece_size() * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t of_two_steps = 2 * plan.shape.micro_batches;
+  const std::int64_t most = std::max<std::int64_t>(std::min(of_two_steps, most_bytes / bytes), 2);
+  return std::make_unique<exec::ReadAheadFeed>(feed, plan.shape.all_micro_batches(),
+                                               static_cast<int>(most));
+}
+
 }  // namespace
 
 TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
                      const std::vector<models::StageRange>& ranges) {
-  exec::DataFeed feed(plan.data.train, plan.model.input, plan.batch_size, plan.shape.micro_batches,
-                      plan.seed);
+  exec::DataFeed data_feed(plan.data.train, plan.model.input, plan.batch_size,
+                           plan.shape.micro_batches, plan.seed, plan.augmentation);
+  const std::unique_ptr<exec::Feed> ahead = reading_ahead(plan, data_feed);
+  exec::Feed& feed = ahead ? *ahead : data_feed;
   Journal journal(plan);
   const exec::Observer observer{
       .loss = [&](MicroBatch i, const exec::Loss& loss) { journal.add(i, loss); }, .update = {}};

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "exec/evaluate.h"
+#include "exec/stage_runner.h"
 #include "models/dataset.h"
 #include "models/model.h"
 #include "models/optimizer.h"
@@ -35,6 +36,8 @@ struct TrainingPlan {
   std::uint64_t seed = 0;
   int threads = 0;                         ///< 0: as many as lanes or cores
   std::optional<AskedDevice> device = {};  ///< empty: the CPU
+  models::Augmentation augmentation = {};
+  exec::StatisticUpdates statistics = exec::StatisticUpdates::forward;
   std::optional<std::string> metrics_file;
   int evaluate_every = 0;              ///< batches between points of the test curve; 0: none
   std::optional<RunClock> clock = {};  ///< simulated; empty: only the measured one

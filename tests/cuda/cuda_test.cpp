@@ -240,6 +240,16 @@ std::vector<Case> layer_cases() {
            {layer("conv",
                   Convolution{
                       .out_channels = 4, .kernel = 3, .stride = 2, .padding = 1, .bias = false})})},
+      {"groups",
+       small(
+           "groups",
+           {layer("conv", Convolution{.out_channels = 6, .padding = 1}),
+            layer("grouped", Convolution{.out_channels = 9, .padding = 1, .groups = 3}),
+            layer("relu", models::Relu{}),
+            layer("apart",
+                  Convolution{
+                      .out_channels = 9, .stride = 2, .padding = 1, .bias = false, .groups = 9})})},
+      {"dropout", small("dropout", {conv, layer("drop", models::Dropout{0.4, 2})})},
       {"batch norm", small("norm", {conv, layer("norm", models::BatchNorm{})})},
       {"max pool", small("pool", {conv, layer("pool", models::MaxPool{})})},
       {"padded max pool",

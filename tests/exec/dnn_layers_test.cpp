@@ -13,6 +13,7 @@ namespace {
 
 using models::BatchNorm;
 using models::Convolution;
+using models::Dropout;
 using models::GlobalAveragePool;
 using models::Layer;
 using models::Linear;
@@ -36,6 +37,10 @@ std::vector<NetworkCase> cases() {
   const auto conv = [](int out, int kernel, int stride, int padding, bool bias = true) {
     return layer(Convolution{out, kernel, stride, padding, bias});
   };
+  const auto grouped = [](int out, int groups, int stride, bool bias) {
+    return layer(Convolution{out, 3, stride, 1, bias, groups});
+  };
+  const auto drop = [](double probability) { return layer(Dropout{probability, 3}); };
   const Layer norm = layer(BatchNorm{});
   const Layer relu = layer(Relu{});
   return {
@@ -49,6 +54,22 @@ std::vector<NetworkCase> cases() {
       {"ConvolutionOfLargeKernelAndStride", {3, 17, 14}, {conv(16, 7, 2, 3, false)}},
       {"ConvolutionOfOneChannelWithLargeKernel", {1, 15, 16}, {conv(10, 7, 2, 3), relu}},
       {"ConvolutionOfPlainWideInput", {16, 6, 6}, {conv(8, 3, 1, 1)}},
+      {"GroupsOfWholeBlocks", {32, 7, 7}, {grouped(64, 2, 1, true)}},
+      {"GroupsOfWholeBlocksBehindAnImage",
+       {3, 9, 9},
+       {conv(32, 3, 1, 1), relu, grouped(32, 2, 2, false), norm}},
+      {"GroupsThatAreNoBlocks", {6, 7, 6}, {grouped(9, 3, 1, true), relu, conv(8, 3, 1, 1)}},
+      {"GroupsOfBlocksAndOfNone", {3, 8, 8}, {conv(16, 3, 1, 1), grouped(20, 4, 2, true)}},
+      {"AGroupAChannel", {3, 8, 8}, {conv(24, 3, 1, 1, false), grouped(24, 24, 1, false)}},
+      {"ThreeChannelsInThreeGroups", {3, 8, 8}, {grouped(6, 3, 1, true)}},
+      {"DropoutOnVectors", {40, 1, 1}, {layer(Linear{.out_features = 50}), drop(0.3)}},
+      {"DropoutOnPlainInput", {3, 6, 7}, {drop(0.5), conv(8, 3, 1, 1), relu}},
+      {"DropoutOnOddChannels", {3, 6, 6}, {conv(10, 3, 1, 1), relu, drop(0.4)}},
+      {"DropoutInAResidual",
+       {3, 6, 6},
+       {conv(16, 3, 1, 1),
+        layer(Residual{.body = {conv(16, 3, 1, 1), relu, drop(0.2), conv(16, 3, 1, 1)},
+                       .shortcut = {}})}},
       {"BatchNormOnPlainInput", {3, 6, 6}, {norm}},
       {"BatchNormOnVectors", {12, 1, 1}, {layer(Linear{.out_features = 10}), norm, relu}},
       {"BatchNormOnBlocks", {3, 6, 6}, {conv(16, 3, 1, 1, false), norm, relu}},

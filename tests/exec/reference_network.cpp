@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "models/dropout.h"
+
 namespace unlatch::testing {
 namespace {
 
@@ -34,24 +36,26 @@ void each_product(const models::Convolution& l, const SampleShape& in, const Sam
                   int samples, F f) {
   const Index ix{in};
   const Index iy{out};
-  const Index iw{{in.channels, l.kernel, l.kernel}};
+  const int seen = in.channels / l.groups;  // by each output, of its own group
+  const Index iw{{seen, l.kernel, l.kernel}};
   for (int n = 0; n < samples; ++n)
     for (int o = 0; o < out.channels; ++o)
       for (int y = 0; y < out.height; ++y)
         for (int x = 0; x < out.width; ++x)
-          for (int c = 0; c < in.channels; ++c)
+          for (int c = 0; c < seen; ++c)
             for (int v = 0; v < l.kernel; ++v)
               for (int u = 0; u < l.kernel; ++u) {
                 const int sy = y * l.stride + v - l.padding;
                 const int sx = x * l.stride + u - l.padding;
                 if (sy < 0 || sx < 0 || sy >= in.height || sx >= in.width) continue;
-                f(iw(o, c, v, u), ix(n, c, sy, sx), iy(n, o, y, x));
+                const int first = o / (out.channels / l.groups) * seen;
+                f(iw(o, c, v, u), ix(n, first + c, sy, sx), iy(n, o, y, x));
               }
 }
 
 Reference convolution(const models::Convolution& l, const Case& t) {
   const std::size_t count =
-      static_cast<std::size_t>(l.out_channels) * t.in.channels * l.kernel * l.kernel;
+      static_cast<std::size_t>(l.out_channels) * (t.in.channels / l.groups) * l.kernel * l.kernel;
   const int pixels = t.out.height * t.out.width;
   Numbers y(size_of(t.out, t.samples), 0.0);
   each_product(l, t.in, t.out, t.samples,
@@ -197,6 +201,23 @@ Reference linear(const models::Linear& l, const Case& t) {
           }};
 }
 
+/// On the first part of batch 0 of a run with seed 0.
+Reference dropout(const models::Dropout& l, const Case& t) {
+  const auto mask = models::mask_of(l.probability, l.number, models::draw_of(0, 0, 0));
+  const std::int64_t size = t.in.elements();
+  Numbers factors(t.x.size()), y(t.x.size());
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    factors[i] = mask.keeps(at / size, at % size) ? 1 / (1 - l.probability) : 0;
+    y[i] = factors[i] * t.x[i];
+  }
+  return {y, [factors](const Numbers& g, double*) {
+            Numbers dx(g.size());
+            for (std::size_t i = 0; i < g.size(); ++i) dx[i] = factors[i] * g[i];
+            return dx;
+          }};
+}
+
 std::int64_t parameters_of(const std::vector<models::Layer>& layers, SampleShape shape) {
   std::int64_t count = 0;
   for (const models::Layer& layer : layers) {
@@ -229,6 +250,7 @@ struct Visit {
   Reference operator()(const models::GlobalAveragePool&) { return average(t); }
   Reference operator()(const models::Linear& l) { return linear(l, t); }
   Reference operator()(const models::Residual& l) { return residual(l, t); }
+  Reference operator()(const models::Dropout& l) { return dropout(l, t); }
 };
 
 }  // namespace

@@ -12,6 +12,23 @@ TEST(LayerCosts, ConvolutionCountsTwoAMultiplyAdd) {
   EXPECT_EQ(backward_flops(layer, {2, 4, 4}), 2 * 48 * 18 * 2 + 48);
 }
 
+/// 4 outputs of 5x5, each 3 channels of its group x 3x3.
+TEST(LayerCosts, AGroupedConvolutionSeesOneGroup) {
+  const Layer layer{"c", Convolution{.out_channels = 4, .padding = 1, .bias = false, .groups = 2}};
+  EXPECT_EQ(forward_flops(layer, {6, 5, 5}), 100 * 27 * 2);
+  EXPECT_EQ(backward_flops(layer, {6, 5, 5}), 100 * 27 * 4);
+  EXPECT_EQ(tape_bytes(layer, {6, 5, 5}), 4 * 150);
+  EXPECT_EQ(parameter_count(layer, {6, 5, 5}), 4 * 27);
+}
+
+TEST(LayerCosts, DropoutMultipliesAndKeepsAByteANumber) {
+  const Layer layer{"d", Dropout{0.5}};
+  EXPECT_EQ(forward_flops(layer, {2, 3, 3}), 18);
+  EXPECT_EQ(backward_flops(layer, {2, 3, 3}), 18);
+  EXPECT_EQ(tape_bytes(layer, {2, 3, 3}), 18);
+  EXPECT_EQ(weight_grad_activation_bytes(layer, {2, 3, 3}), 0);
+}
+
 TEST(LayerCosts, LinearIsOneProductForwardAndTwoBackward) {
   const Layer layer{"l", Linear{.out_features = 5, .bias = false}};
   EXPECT_EQ(forward_flops(layer, {7, 1, 1}), 70);

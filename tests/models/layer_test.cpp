@@ -70,6 +70,30 @@ Layer down_sampling_block() {
               {"narrow", Convolution{.out_channels = 4, .kernel = 1, .stride = 2, .bias = true}}}}};
 }
 
+TEST(Layer, GroupsMustDivideChannelsOnBothSides) {
+  const Layer layer{"grouped", Convolution{.out_channels = 6, .padding = 1, .groups = 3}};
+  EXPECT_EQ(output_shape(layer, {9, 4, 4}), (SampleShape{6, 4, 4}));
+  EXPECT_EQ(parameters(layer, {9, 4, 4})[0].shape, (std::vector<int>{6, 3, 3, 3}));
+  for (const int inputs : {8, 1}) {
+    EXPECT_THAT(message_of([&] {
+                  output_shape(layer, {inputs, 4, 4});
+                }),
+                testing::AllOf(HasSubstr("grouped"), HasSubstr("3 groups")));
+  }
+  const Layer odd{"odd", Convolution{.out_channels = 5, .padding = 1, .groups = 3}};
+  EXPECT_THAT(message_of([&] { output_shape(odd, {9, 4, 4}); }), HasSubstr("3 groups"));
+}
+
+TEST(Layer, DropoutKeepsTheShapeAndItsProbabilityBelowOne) {
+  EXPECT_EQ(output_shape({"d", Dropout{0.5}}, {2, 3, 4}), (SampleShape{2, 3, 4}));
+  for (const double probability : {1.0, -0.1}) {
+    EXPECT_THAT(message_of([&] {
+                  output_shape({"drop", Dropout{probability}}, {2, 3, 4});
+                }),
+                testing::AllOf(HasSubstr("drop"), HasSubstr("[0, 1)")));
+  }
+}
+
 TEST(Layer, ParametersStandInTheOrderOfTheFlatWeights) {
   const std::vector<Parameter> all = parameters(down_sampling_block(), {2, 6, 6});
   ASSERT_EQ(all.size(), 5u);

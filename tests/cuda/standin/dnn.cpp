@@ -137,6 +137,11 @@ cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t convo
   convolution->stride = stride_h;
   return CUDNN_STATUS_SUCCESS;
 }
+cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t convolution, int groups) {
+  if (groups < 1) return dnn_refuse(CUDNN_STATUS_BAD_PARAM, "no group");
+  convolution->groups = groups;
+  return CUDNN_STATUS_SUCCESS;
+}
 cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t convolution,
                                           cudnnMathType_t math) {
   convolution->math = math;

@@ -22,9 +22,9 @@ struct cudnnTensorStruct {
   std::size_t bytes() const { return elements() * unlatch::standin::bytes_of(number); }
   bool operator==(const cudnnTensorStruct&) const = default;
 };
-struct cudnnFilterStruct : cudnnTensorStruct {};  ///< n: outputs, c: inputs
+struct cudnnFilterStruct : cudnnTensorStruct {};  ///< n: outputs, c: inputs of a group
 struct cudnnConvolutionStruct {
-  int padding = 0, stride = 1;
+  int padding = 0, stride = 1, groups = 1;
   cudnnMathType_t math = CUDNN_DEFAULT_MATH;
 };
 struct cudnnPoolingStruct {

@@ -16,24 +16,36 @@ struct Shapes {
   bool tf32 = false;  ///< how products are taken
 
   std::size_t pixels() const { return static_cast<std::size_t>(y.h * y.w); }
-  std::size_t outputs() const { return static_cast<std::size_t>(y.c); }
-  std::size_t weights() const { return w.elements() / outputs(); }  ///< of one output
-  std::size_t sample_of_y(int n) const { return static_cast<std::size_t>(n * y.c) * pixels(); }
+  std::size_t outputs() const { return static_cast<std::size_t>(y.c / convolution.groups); }
+  std::size_t weights() const { return w.elements() / static_cast<std::size_t>(y.c); }
+
+  /// Calls f(sample, group, first output in y, first weight in w).
+  template <class F>
+  void each_part(F f) const {
+    for (int n = 0; n < x.n; ++n) {
+      for (int g = 0; g < convolution.groups; ++g) {
+        const auto part = static_cast<std::size_t>(n * convolution.groups + g);
+        f(n, g, part * outputs() * pixels(), static_cast<std::size_t>(g) * outputs() * weights());
+      }
+    }
+  }
 
   bool fit() const {
     const auto out = [&](int in, int kernel) {
       return (in + 2 * convolution.padding - kernel) / convolution.stride + 1;
     };
-    return x.n == y.n && x.c == w.c && y.c == w.n && y.h == out(x.h, w.h) && y.w == out(x.w, w.w) &&
+    return x.n == y.n && x.c == w.c * convolution.groups && y.c == w.n &&
+           y.c % convolution.groups == 0 && y.h == out(x.h, w.h) && y.w == out(x.w, w.w) &&
            x.number == y.number && x.number == w.number;
   }
 };
 
-/// Calls f(weight of a filter, output pixel, at in x) where a filter meets sample n.
+/// Calls f(weight of a filter, output pixel, at in x) where a filter of the group meets sample n.
 template <class F>
-void each_meeting(const Shapes& s, int n, F f) {
-  const auto& [padding, stride, math] = s.convolution;
-  for (int c = 0; c < s.x.c; ++c) {
+void each_meeting(const Shapes& s, int n, int group, F f) {
+  const auto& [padding, stride, groups, math] = s.convolution;
+  const int first = group * s.w.c;
+  for (int c = 0; c < s.w.c; ++c) {
     for (int p = 0; p < s.w.h; ++p) {
       for (int q = 0; q < s.w.w; ++q) {
         for (int h = 0; h < s.y.h; ++h) {
@@ -42,7 +54,7 @@ void each_meeting(const Shapes& s, int n, F f) {
             if (row < 0 || row >= s.x.h || column < 0 || column >= s.x.w) continue;
             f(static_cast<std::size_t>((c * s.w.h + p) * s.w.w + q),
               static_cast<std::size_t>(h * s.y.w + w),
-              static_cast<std::size_t>(((n * s.x.c + c) * s.x.h + row) * s.x.w + column));
+              static_cast<std::size_t>(((n * s.x.c + first + c) * s.x.h + row) * s.x.w + column));
           }
         }
       }
@@ -160,22 +172,22 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,
                                       std::size_t space_bytes, const void* beta,
                                       const cudnnTensorDescriptor_t y_descriptor, void* y) {
   const float a = factor(alpha), b = factor(beta);
-  return put("cudnnConvolutionForward", handle,
-             {*x_descriptor, *y_descriptor, *w_descriptor, *convolution},
-             {algorithm, space, space_bytes},
-             {of(x_descriptor, x), of(w_descriptor, w), of(y_descriptor, y)}, [=](const Shapes& s) {
-               const std::vector<float> xs = factors(s, s.x, x), ws = factors(s, s.w, w);
-               std::vector<float> sums(s.y.elements());
-               for (int n = 0; n < s.x.n; ++n) {
-                 std::vector<float> met(s.weights() * s.pixels());
-                 each_meeting(s, n, [&](std::size_t weight, std::size_t pixel, std::size_t at) {
-                   met[weight * s.pixels() + pixel] = xs[at];
-                 });
-                 multiply(s.outputs(), s.pixels(), s.weights(), ws.data(), {s.weights(), 1},
-                          met.data(), &sums[s.sample_of_y(n)]);
-               }
-               blend(sums, a, b, y, s.y.number);
-             });
+  return put(
+      "cudnnConvolutionForward", handle,
+      {*x_descriptor, *y_descriptor, *w_descriptor, *convolution}, {algorithm, space, space_bytes},
+      {of(x_descriptor, x), of(w_descriptor, w), of(y_descriptor, y)}, [=](const Shapes& s) {
+        const std::vector<float> xs = factors(s, s.x, x), ws = factors(s, s.w, w);
+        std::vector<float> sums(s.y.elements());
+        s.each_part([&](int n, int group, std::size_t output, std::size_t filter) {
+          std::vector<float> met(s.weights() * s.pixels());
+          each_meeting(s, n, group, [&](std::size_t weight, std::size_t pixel, std::size_t at) {
+            met[weight * s.pixels() + pixel] = xs[at];
+          });
+          multiply(s.outputs(), s.pixels(), s.weights(), &ws[filter], {s.weights(), 1}, met.data(),
+                   &sums[output]);
+        });
+        blend(sums, a, b, y, s.y.number);
+      });
 }
 
 cudnnStatus_t cudnnConvolutionBackwardData(
@@ -185,23 +197,23 @@ cudnnStatus_t cudnnConvolutionBackwardData(
     void* space, std::size_t space_bytes, const void* beta,
     const cudnnTensorDescriptor_t dx_descriptor, void* dx) {
   const float a = factor(alpha), b = factor(beta);
-  return put("cudnnConvolutionBackwardData", handle,
-             {*dx_descriptor, *dy_descriptor, *w_descriptor, *convolution},
-             {algorithm, space, space_bytes},
-             {of(dx_descriptor, dx), of(w_descriptor, w), of(dy_descriptor, dy)},
-             [=](const Shapes& s) {
-               const std::vector<float> dys = factors(s, s.y, dy), ws = factors(s, s.w, w);
-               std::vector<float> sums(s.x.elements());
-               for (int n = 0; n < s.x.n; ++n) {
-                 std::vector<float> met(s.weights() * s.pixels());
-                 multiply(s.weights(), s.pixels(), s.outputs(), ws.data(), {1, s.weights()},
-                          &dys[s.sample_of_y(n)], met.data());
-                 each_meeting(s, n, [&](std::size_t weight, std::size_t pixel, std::size_t at) {
-                   sums[at] += met[weight * s.pixels() + pixel];
-                 });
-               }
-               blend(sums, a, b, dx, s.x.number);
-             });
+  return put(
+      "cudnnConvolutionBackwardData", handle,
+      {*dx_descriptor, *dy_descriptor, *w_descriptor, *convolution},
+      {algorithm, space, space_bytes},
+      {of(dx_descriptor, dx), of(w_descriptor, w), of(dy_descriptor, dy)}, [=](const Shapes& s) {
+        const std::vector<float> dys = factors(s, s.y, dy), ws = factors(s, s.w, w);
+        std::vector<float> sums(s.x.elements());
+        s.each_part([&](int n, int group, std::size_t output, std::size_t filter) {
+          std::vector<float> met(s.weights() * s.pixels());
+          multiply(s.weights(), s.pixels(), s.outputs(), &ws[filter], {1, s.weights()},
+                   &dys[output], met.data());
+          each_meeting(s, n, group, [&](std::size_t weight, std::size_t pixel, std::size_t at) {
+            sums[at] += met[weight * s.pixels() + pixel];
+          });
+        });
+        blend(sums, a, b, dx, s.x.number);
+      });
 }
 
 cudnnStatus_t cudnnConvolutionBackwardFilter(
@@ -211,21 +223,21 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(
     void* space, std::size_t space_bytes, const void* beta,
     const cudnnFilterDescriptor_t dw_descriptor, void* dw) {
   const float a = factor(alpha), b = factor(beta);
-  return put("cudnnConvolutionBackwardFilter", handle,
-             {*x_descriptor, *dy_descriptor, *dw_descriptor, *convolution},
-             {algorithm, space, space_bytes},
-             {of(x_descriptor, x), of(dw_descriptor, dw), of(dy_descriptor, dy)},
-             [=](const Shapes& s) {
-               const std::vector<float> xs = factors(s, s.x, x), dys = factors(s, s.y, dy);
-               std::vector<float> sums(s.w.elements());
-               for (int n = 0; n < s.x.n; ++n) {
-                 std::vector<float> met(s.pixels() * s.weights());
-                 each_meeting(s, n, [&](std::size_t weight, std::size_t pixel, std::size_t at) {
-                   met[pixel * s.weights() + weight] = xs[at];
-                 });
-                 multiply(s.outputs(), s.weights(), s.pixels(), &dys[s.sample_of_y(n)],
-                          {s.pixels(), 1}, met.data(), sums.data());
-               }
-               blend(sums, a, b, dw, s.w.number);
-             });
+  return put(
+      "cudnnConvolutionBackwardFilter", handle,
+      {*x_descriptor, *dy_descriptor, *dw_descriptor, *convolution},
+      {algorithm, space, space_bytes},
+      {of(x_descriptor, x), of(dw_descriptor, dw), of(dy_descriptor, dy)}, [=](const Shapes& s) {
+        const std::vector<float> xs = factors(s, s.x, x), dys = factors(s, s.y, dy);
+        std::vector<float> sums(s.w.elements());
+        s.each_part([&](int n, int group, std::size_t output, std::size_t filter) {
+          std::vector<float> met(s.pixels() * s.weights());
+          each_meeting(s, n, group, [&](std::size_t weight, std::size_t pixel, std::size_t at) {
+            met[pixel * s.weights() + weight] = xs[at];
+          });
+          multiply(s.outputs(), s.weights(), s.pixels(), &dys[output], {s.pixels(), 1}, met.data(),
+                   &sums[filter]);
+        });
+        blend(sums, a, b, dw, s.w.number);
+      });
 }

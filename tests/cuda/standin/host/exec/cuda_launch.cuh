@@ -62,8 +62,12 @@ struct Listed<kernel> {
     };
     return bound;
   }
+  /// Padding holds whatever was there, which together with a float may look like an address.
   template <class T>
-  static void add_words(std::vector<const void*>& words, const T& value) {
+  static void add_words(std::vector<const void*>& words, T value) {
+#if __has_builtin(__builtin_clear_padding)
+    __builtin_clear_padding(&value);
+#endif
     const void* word = nullptr;
     for (std::size_t at = 0; at + sizeof(word) <= sizeof(value); at += sizeof(word)) {
       std::memcpy(&word, reinterpret_cast<const char*>(&value) + at, sizeof(word));

@@ -1,0 +1,29 @@
+// NumPy's .npy files: one array with its header.
+// Format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace unlatch::models {
+
+struct NumpyArray {
+  std::string name;                 ///< of the file, for messages
+  std::string type;                 ///< as in the file: "|u1", "<f4", "<i8"
+  std::vector<std::int64_t> shape;  ///< none is 0
+  std::vector<std::uint8_t> bytes;  ///< row-major, little endian
+
+  std::int64_t elements() const;
+};
+
+/// Reads a file, plain or gzip. Numbers are whole ones of 1 to 8 bytes or 4-byte floats. Throws
+/// Error that says what was found and what to write instead, for headers of other versions than 1
+/// and 2, other types, big endian, Fortran order, and files that are damaged, cut off or too long.
+NumpyArray read_numpy(const std::filesystem::path& path);
+
+/// The numbers of an array of whole ones. Throws Error for one of another type.
+std::vector<std::int64_t> whole_numbers(const NumpyArray& array);
+
+}  // namespace unlatch::models
