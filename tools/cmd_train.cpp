@@ -5,6 +5,7 @@
 #include "exec/cpu_backend.h"
 #include "schedules/error.h"
 #include "sim/time_order.h"
+#include "tools/checkpoint_report.h"
 #include "tools/command.h"
 #include "tools/simulation.h"
 #include "tools/simulation_json.h"
@@ -28,7 +29,7 @@ struct Prediction {
 /// Everything that is reported about a finished run.
 struct Report {
   const TrainingPlan& plan;
-  const TaskGraph& graph;
+  const RunTasks& tasks;
   const std::vector<models::StageRange>& ranges;
   const TrainingResult& result;
   Metrics metrics;
@@ -36,7 +37,7 @@ struct Report {
   sim::SteadyState steady;
   std::optional<Prediction> prediction;
 
-  double ms_per_step() const { return to_ms(metrics.makespan) / plan.shape.batches; }
+  double ms_per_step() const { return to_ms(metrics.makespan) / tasks.batches; }
   double samples_per_second() const {
     constexpr double ms_per_second = 1000;
     return plan.batch_size * ms_per_second / ms_per_step();
@@ -119,8 +120,8 @@ Json measured_json(const Report& report, int most_path) {
   Json json{{"schedule", plan.spec.method().name},
             {"parameters", parameters_json(plan.spec.options(plan.shape))}};
   add_shape(json, plan.shape);
-  add_run(json, report.graph, report.result.timeline, report.metrics, report.memory.by_layers,
-          most_path);
+  add_run(json, report.tasks.graph(), report.tasks.timeline(), report.metrics,
+          report.memory.by_layers, most_path);
   json["steady_state"] = {{"batch_period_ms", report.steady.batch_period_ns / 1e6},
                           {"speedup_over_bp", nullptr},
                           {"utilization", nullptr}};
@@ -144,6 +145,7 @@ Json to_json(const Report& report, int most_path) {
             {"test_samples", report.result.test.samples},
             {"step_ms", report.ms_per_step()},
             {"samples_per_second", report.samples_per_second()}};
+  add_checkpoints(json, report.result.checkpoints);
   json["measured"] = measured_json(report, most_path);
   if (report.prediction) {
     json["predicted"] = {{"batch_period_ms", report.prediction->period_ms},
@@ -179,11 +181,12 @@ std::string to_text(const Report& report) {
                         format_ms(report.prediction->period_ms),
                         format_number(report.prediction->ratio));
   }
+  text += checkpoints_text(report.result.checkpoints);
   return text + fmt::format(
                     "\n{}\n{}\nMost memory of a rank, predicted from its layers or its tensors, "
                     "and kept:\n{}",
                     ranks_table(report.metrics, report.memory.by_layers).text(),
-                    stages_table(report.graph, report.metrics).text(),
+                    stages_table(report.tasks.graph(), report.metrics).text(),
                     memory_table(report.result.memory, report.memory).text());
 }
 
@@ -209,10 +212,10 @@ void write_outputs(const Arguments& arguments, const Report& report) {
     ChromeTraceOptions options;
     options.memory = report.memory.by_layers;
     options.stage_names = stage_names(report.plan, report.ranges);
-    write_chrome_trace(*path, report.graph, report.result.timeline, options);
+    write_chrome_trace(*path, report.tasks.graph(), report.tasks.timeline(), options);
   }
   if (const auto path = arguments.text("tasks")) {
-    write_tasks_csv(*path, report.graph, report.result.timeline);
+    write_tasks_csv(*path, report.tasks.graph(), report.tasks.timeline());
   }
   if (const auto path = arguments.text("save")) {
     AtomicFile file(*path);
@@ -225,6 +228,7 @@ int run(const Arguments& arguments) {
   const int most_path = asked_path_length(arguments);
   const TrainingPlan plan = read_plan(arguments);
   require_writable(arguments);
+  CheckpointRequest checkpoints = asked_checkpoints(arguments, plan);
   const Schedule schedule = plan.spec.make(plan.shape);
   TaskGraph graph = schedule.build();
   require_momentum_fits(plan.optimizer, graph.learning());
@@ -235,17 +239,20 @@ int run(const Arguments& arguments) {
     graph = ordered_by_profile(*workload, plan, graph, schedule);
   }
   const auto ranges = choose_partition(arguments, plan, graph, workload);
-  const TrainingResult result = train(plan, graph, ranges);
+  if (!checkpoints.is_empty()) checkpoints.identity.emplace(arguments, plan, graph, ranges);
+  const TrainingResult result = train(plan, graph, ranges, checkpoints);
+  const RunTasks tasks(graph, result.timeline, result.checkpoints.resumed_at);
   const MemorySizes sizes = memory_sizes_of(plan, graph.learning().local_gradients, ranges);
-  Report report{.plan = plan,
-                .graph = graph,
-                .ranges = ranges,
-                .result = result,
-                .metrics = metrics(graph, result.timeline, sizes.input),
-                .memory = {.by_layers = memory(graph, result.timeline, sizes),
-                           .by_tensors = memory(graph, result.timeline, result.memory.sizes)},
-                .steady = sim::mean_period(graph, result.timeline),
-                .prediction = {}};
+  Report report{
+      .plan = plan,
+      .tasks = tasks,
+      .ranges = ranges,
+      .result = result,
+      .metrics = tasks.metrics(sizes.input),
+      .memory = {.by_layers = memory(graph, result.timeline, sizes),
+                 .by_tensors = memory(graph, result.timeline, result.memory.sizes)},
+      .steady = sim::mean_period(graph, result.timeline, plan.shape.batches - tasks.batches),
+      .prediction = {}};
   report.prediction = predict(plan, workload, report.steady);
   write_outputs(arguments, report);
   if (arguments.has("json")) {
@@ -293,8 +300,9 @@ std::vector<FlagGroup> flags() {
             {"uneven", "yes|no", "Micro-batches of different sizes", later},
             {"clock", "measured|simulated", "Which clock keeps the time", later},
             {"cluster", "FILE", "Hardware and network", later},
-            {"checkpoint", "DIR", "Where to save states", later},
-            {"resume", "DIR", "Where to go on from", later}}},
+            {"checkpoint", "DIR", "Save the run there as it goes; the two newest are kept"},
+            {"checkpoint-every", "N", "Batches from one checkpoint to the next (an epoch)"},
+            {"resume", "DIR", "Go on from the newest checkpoint there, with the same bits"}}},
           {"Output",
            {{"trace", "FILE", "Write a Chrome trace (.json or .json.gz)"},
             {"tasks", "FILE", "Write the tasks as CSV"},

@@ -1,11 +1,6 @@
 #include "tools/train_run.h"
 
-#include <chrono>
-#include <cmath>
-#include <exception>
 #include <functional>
-#include <map>
-#include <mutex>
 
 #include "exec/cpu_backend.h"
 #include "exec/data_feed.h"
@@ -17,105 +12,15 @@
 #include "exec/stream_backend.h"
 #include "models/transformer.h"
 #include "schedules/error.h"
-#include "tools/json_output.h"
+#include "tools/checkpointed_run.h"
 #include "tools/measured.h"
 #include "tools/model_options.h"
 #include "tools/terminal.h"
+#include "tools/train_journal.h"
 #include "tools/workload.h"
-#include "traces/atomic_file.h"
 
 namespace unlatch::tools {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-void require_finite(double loss, std::string_view what) {
-  if (std::isfinite(loss)) return;
-  throw RunError(
-      fmt::format("training diverged: {} is {}; lower --lr (or a rate of the schedule itself)",
-                  what, std::isnan(loss) ? "not a number" : "infinite"));
-}
-
-/// Collects the losses of the micro-batches into one line a batch, in the order of the batches.
-/// Replicas call it at the same time and may be batches apart.
-class Journal {
- public:
-  explicit Journal(const TrainingPlan& plan) : plan_(plan) {
-    if (plan.metrics_file) file_.emplace(*plan.metrics_file);
-  }
-
-  void add(MicroBatch i, const exec::Loss& loss) {
-    const std::lock_guard lock(mutex_);
-    const int batch = i.value / plan_.shape.micro_batches;
-    require_finite(loss.loss, fmt::format("the loss of batch {}", batch));
-    Sum& sum = open_[batch];
-    sum.loss += loss.loss * loss.samples;
-    sum.correct += loss.correct;
-    sum.samples += loss.samples;
-    ++sum.parts;
-    while (!open_.empty() && open_.begin()->first == next_batch_ &&
-           open_.begin()->second.parts == plan_.shape.micro_batches) {
-      end_batch(open_.begin()->second);
-      open_.erase(open_.begin());
-      ++next_batch_;
-    }
-  }
-
-  void finish() {
-    if (file_) file_->commit();
-  }
-  /// The file is no affair of the task that happened to write to it.
-  void rethrow_failed_write() const {
-    if (failed_write_) std::rethrow_exception(failed_write_);
-  }
-  double last_loss() const { return last_loss_; }
-
- private:
-  /// Over the micro-batches of one batch.
-  struct Sum {
-    double loss = 0;
-    int correct = 0, samples = 0, parts = 0;
-  };
-
-  void end_batch(const Sum& sum) {
-    last_loss_ = sum.loss / sum.samples;
-    const double accuracy = static_cast<double>(sum.correct) / sum.samples;
-    const auto now = Clock::now();
-    if (file_) {
-      const Json line{{"step", next_batch_ + 1},
-                      {"batch", next_batch_},
-                      {"epoch", next_batch_ / plan_.batches_per_epoch},
-                      {"loss", last_loss_},
-                      {"accuracy", accuracy},
-                      {"time_ms", to_ms(std::chrono::duration_cast<nanoseconds>(now - begin_))},
-                      {"simulated_ms", nullptr}};
-      write(line);
-    }
-    constexpr std::chrono::seconds between_remarks{2};
-    if (!progress_is_shown() || now - said_ < between_remarks) return;
-    said_ = now;
-    say(fmt::format("batch {} of {}: loss {:.4f}, accuracy {:.1f}%", next_batch_ + 1,
-                    plan_.shape.batches, last_loss_, accuracy * 100));
-  }
-
-  void write(const Json& line) {
-    try {
-      *file_ << line.dump() << '\n';
-    } catch (const Error&) {
-      failed_write_ = std::current_exception();
-      throw;
-    }
-  }
-
-  const TrainingPlan& plan_;
-  std::mutex mutex_;
-  std::optional<AtomicFile> file_;
-  std::exception_ptr failed_write_;
-  Clock::time_point begin_ = Clock::now(), said_ = begin_;
-  std::map<int, Sum> open_;  ///< batches that have begun and not been reported
-  int next_batch_ = 0;       ///< to report
-  double last_loss_ = 0;
-};
 
 /// --epochs or --steps as batches.
 int asked_batches(const Arguments& arguments, int per_epoch) {
@@ -242,6 +147,7 @@ struct Trained {
   TrainedModel model;
   int workers = 0;
   MeasuredMemory memory;
+  CheckpointSummary checkpoints;
 };
 
 MeasuredMemory memory_of(const exec::StageRunner& runner, int ranks) {
@@ -260,9 +166,21 @@ exec::DnnRun run_of(const TrainingPlan& plan) {
   return {.micro_batch_size = plan.piece_size(), .optimizer = plan.optimizer, .seed = plan.seed};
 }
 
+CheckpointedRun run_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
+                           const CheckpointRequest& checkpoints, exec::StageRunner& runner,
+                           TrainJournal& journal) {
+  const exec::CpuOptions options{.workers = plan.threads};
+  if (!checkpoints.is_empty()) {
+    return run_with_checkpoints(checkpoints, graph, runner, journal, options);
+  }
+  exec::CpuBackend backend(graph, runner, options);
+  return {.run = {exec::run(graph, backend), backend.workers()}, .summary = {}};
+}
+
 Trained train_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
-                     const std::vector<models::StageRange>& ranges, exec::Feed& feed,
-                     const exec::Observer& observer) {
+                     const std::vector<models::StageRange>& ranges,
+                     const CheckpointRequest& checkpoints, exec::Feed& feed,
+                     const exec::Observer& observer, TrainJournal& journal) {
   std::vector<std::vector<std::unique_ptr<exec::DnnStageModule>>> copies;
   std::vector<std::unique_ptr<exec::LocalHead>> heads;
   std::vector<exec::StageModule*> modules;
@@ -277,11 +195,12 @@ Trained train_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
     }
   }
   exec::StageRunner runner(graph, modules, feed, rate_of_batch(plan), observer, lent_heads);
-  exec::CpuBackend backend(graph, runner, {.workers = plan.threads});
-  Trained trained{.timeline = exec::run(graph, backend),
+  CheckpointedRun ran = run_on_cpu(plan, graph, checkpoints, runner, journal);
+  Trained trained{.timeline = std::move(ran.run.timeline),
                   .model = {},
-                  .workers = backend.workers(),
-                  .memory = {}};
+                  .workers = ran.run.workers,
+                  .memory = {},
+                  .checkpoints = ran.summary};
   trained.memory = memory_of(runner, graph.ranks());
   std::vector<exec::Tensor> weights;
   for (const Stage k : up_to<Stage>(plan.shape.stages_a_copy())) {
@@ -300,7 +219,11 @@ Trained train_on_device(const TrainingPlan& plan, const TaskGraph& graph,
   exec::StageRunner runner(graph, device->modules(), device->feed(), rate_of_batch(plan), observer,
                            device->heads());
   exec::StreamBackend backend(graph, device->order(), runner);
-  Trained trained{.timeline = exec::run(graph, backend), .model = {}, .workers = 1, .memory = {}};
+  Trained trained{.timeline = exec::run(graph, backend),
+                  .model = {},
+                  .workers = 1,
+                  .memory = {},
+                  .checkpoints = {}};
   trained.memory = memory_of(runner, graph.ranks());
   for (const Rank r : up_to<Rank>(graph.ranks())) {
     trained.memory.pools.push_back(device->memory_of(r));
@@ -318,16 +241,17 @@ Trained train_on_device(const TrainingPlan& plan, const TaskGraph& graph,
 }  // namespace
 
 TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
-                     const std::vector<models::StageRange>& ranges) {
+                     const std::vector<models::StageRange>& ranges,
+                     const CheckpointRequest& checkpoints) {
   exec::DataFeed feed(plan.data.train, plan.model.input, plan.batch_size, plan.shape.micro_batches,
                       plan.seed);
-  Journal journal(plan);
+  TrainJournal journal(plan);
   const exec::Observer observer{
       .loss = [&](MicroBatch i, const exec::Loss& loss) { journal.add(i, loss); }, .update = {}};
   Trained trained;
   try {
     trained = plan.device ? train_on_device(plan, graph, ranges, feed, observer)
-                          : train_on_cpu(plan, graph, ranges, feed, observer);
+                          : train_on_cpu(plan, graph, ranges, checkpoints, feed, observer, journal);
   } catch (const RunError&) {
     journal.rethrow_failed_write();
     throw;
@@ -338,7 +262,8 @@ TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
                         .workers = trained.workers,
                         .last_loss = journal.last_loss(),
                         .test = {},
-                        .memory = std::move(trained.memory)};
+                        .memory = std::move(trained.memory),
+                        .checkpoints = trained.checkpoints};
   result.test = exec::evaluate(plan.model, result.trained.weights, result.trained.statistics,
                                plan.data.test, {.threads = result.workers});
   // The last updates of all stages come after the last loss that the journal saw.

@@ -12,6 +12,7 @@
 #include "models/partition.h"
 #include "schedules/registry.h"
 #include "tools/arguments.h"
+#include "tools/checkpoint_request.h"
 #include "tools/device_option.h"
 #include "tools/memory_report.h"
 #include "tools/training.h"
@@ -46,6 +47,7 @@ struct TrainingResult {
   double last_loss = 0;  ///< mean of the last batch
   exec::Evaluation test;
   MeasuredMemory memory;
+  CheckpointSummary checkpoints;
 };
 
 /// Reads the flags and loads the data.
@@ -59,8 +61,10 @@ MemorySizes memory_sizes_of(const TrainingPlan& plan, const LocalGradients& loca
 /// True when F and R of a rank share a worker, or a GPU, so that R costs time of its own.
 bool recompute_is_paid(const TrainingPlan& plan, const TaskGraph& graph);
 
-/// Trains and evaluates. Throws RunError when the loss is no number any more or a task fails.
+/// Trains and evaluates. Throws RunError when the loss is no number any more, a task fails or a
+/// checkpoint cannot be saved.
 TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
-                     const std::vector<models::StageRange>& ranges);
+                     const std::vector<models::StageRange>& ranges,
+                     const CheckpointRequest& checkpoints);
 
 }  // namespace unlatch::tools
