@@ -7,6 +7,12 @@ namespace unlatch::exec {
 ClassifierHead::ClassifierHead(std::unique_ptr<StageModule> net)
     : net_(std::move(net)), weights_(net_->initial_weights()), gradient_(net_->zero_gradient()) {}
 
+void ClassifierHead::visit_state(StateVisitor& visitor) {
+  visitor.parameters("weights", weights_);
+  visitor.parameters("gradient", gradient_);
+  net_->visit_state(visitor);
+}
+
 /// The loss itself is nobody's affair, so that no device is waited for.
 Tensor ClassifierHead::gradient(const Tensor& output, const Tensor& target, double scale,
                                 Workspace& workspace) {

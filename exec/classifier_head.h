@@ -20,6 +20,7 @@ class ClassifierHead : public LocalHead {
   Bytes bytes() const override {
     return {weights_.bytes(), gradient_.bytes(), net_->optimizer_bytes()};
   }
+  void visit_state(StateVisitor& visitor) override;
 
  protected:
   const Tensor& weights() const { return weights_; }

@@ -61,6 +61,18 @@ class CopiesOfStages : public Copies {
     stage.module->update(stage.weights, stage.gradient, rate);
   }
 
+  void visit_state(StateVisitor& visitor) override {
+    for (std::size_t k = 0; k < copies_.size(); ++k) {
+      const StateVisitor::Scope scope(visitor, fmt::format("copy of stage {}", k));
+      visit_copy(visitor, copies_[k]);
+    }
+    for (std::size_t k = 0; k < servers_.size(); ++k) {
+      const StateVisitor::Scope scope(visitor, fmt::format("server of stage {}", k));
+      visitor.parameters("weights", servers_[k].weights);
+      visitor.parameters("mean square", servers_[k].mean_square);
+    }
+  }
+
  private:
   /// delayed: of the batches of one parity.
   struct Slot {
@@ -95,6 +107,26 @@ class CopiesOfStages : public Copies {
       for (Slot& slot : copy.slots) slot.gradient = zeros(k);
     }
     if (compresses()) copy.gathered = {.momentum = zeros(k), .sum = zeros(k)};
+  }
+
+  static void visit_copy(StateVisitor& visitor, Copy& copy) {
+    for (int parity = 0; parity < 2; ++parity) {
+      const StateVisitor::Scope scope(visitor, parity == 0 ? "even batches" : "odd batches");
+      Slot& slot = copy.slots[parity];
+      visitor.number(slot.batch);
+      visitor.parameters("gradient", slot.gradient);
+      visitor.parameters("pulled", slot.pulled);
+    }
+    visitor.parameters("earlier", copy.earlier);
+    visitor.number(copy.local_steps);
+    visitor.parameters("gathered momentum", copy.gathered.momentum);
+    visitor.parameters("gathered sum", copy.gathered.sum);
+    const StateVisitor::Scope scope(visitor, "sent");
+    if (visitor.restores()) std::ranges::fill(copy.sent, Tensor{});  // but for the first ones
+    const auto in_use = [&](int version) { return !copy.sent[version].empty(); };
+    visit_places(visitor, static_cast<int>(copy.sent.size()), in_use, [&](int version) {
+      visitor.parameters(std::to_string(version), copy.sent.at(version));
+    });
   }
 
   void find_readers() {

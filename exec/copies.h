@@ -27,6 +27,7 @@ class Copies {
   virtual const Tensor& sent(const Task& task) = 0;
   /// Where a batch's gradient of a stage is summed; zero at its first use for that batch.
   virtual Tensor& gradient_of(Stage k, int batch) = 0;
+  virtual void visit_state(StateVisitor& visitor) = 0;
 };
 
 /// Null for a graph with one copy.

@@ -2,13 +2,18 @@
 // account what goes in and out.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "exec/kept_memory.h"
 #include "exec/stage_module.h"
+#include "exec/state_visitor.h"
 
 namespace unlatch::exec {
 
@@ -34,6 +39,17 @@ class Counter {
   KeptMemory::Kind kind_ = KeptMemory::Kind::queues;
 };
 
+/// Calls visit(i) for the places in use: those that are, or those that were when it was saved.
+template <class InUse, class Visit>
+void visit_places(StateVisitor& visitor, int places, InUse in_use, Visit visit) {
+  std::vector<std::int64_t> used;
+  for (int i = 0; i < places; ++i) {
+    if (in_use(i)) used.push_back(i);
+  }
+  visitor.numbers(used);
+  for (const std::int64_t i : used) visit(static_cast<int>(i));
+}
+
 /// Tensors, a place for each micro-batch.
 class CountedTensors {
  public:
@@ -53,6 +69,16 @@ class CountedTensors {
   }
   /// Of the last that was put in; 0 if none was.
   std::size_t size() const { return size_; }
+
+  void visit_state(StateVisitor& visitor, std::string_view name) {
+    const StateVisitor::Scope scope(visitor, name);
+    visitor.number(size_);
+    const auto in_use = [&](int i) { return !tensors_[i].empty(); };
+    visit_places(visitor, static_cast<int>(tensors_.size()), in_use, [&](int i) {
+      visitor.tensor(std::to_string(i), tensors_.at(i));
+      if (visitor.restores()) counter_.add(tensors_[i].bytes());
+    });
+  }
 
  private:
   Counter counter_;
@@ -87,6 +113,22 @@ class CountedTapes {
   std::size_t size() const { return size_; }
   std::size_t size_after_input() const { return size_after_input_; }
 
+  void visit_state(StateVisitor& visitor, std::string_view name, StageModule& module) {
+    const StateVisitor::Scope scope(visitor, name);
+    visitor.number(size_);
+    visitor.number(size_after_input_);
+    const auto in_use = [&](int i) { return tapes_[i].tape != nullptr; };
+    visit_places(visitor, static_cast<int>(tapes_.size()), in_use, [&](int i) {
+      const StateVisitor::Scope one(visitor, std::to_string(i));
+      Entry& entry = tapes_.at(i);
+      if (visitor.restores()) entry.tape = module.empty_tape();
+      entry.tape->visit_state(visitor);
+      if (!visitor.restores()) return;
+      entry.bytes = entry.tape->bytes();
+      counter_.add(entry.bytes);
+    });
+  }
+
  private:
   struct Entry {
     std::size_t bytes = 0;
@@ -114,6 +156,19 @@ class CountedVersions {
     if (found == weights_.end()) return;  // never overwritten
     counter_.remove(found->second.bytes());
     weights_.erase(found);
+  }
+
+  void visit_state(StateVisitor& visitor, std::string_view name) {
+    const StateVisitor::Scope scope(visitor, name);
+    std::vector<std::int64_t> versions;
+    for (const auto& [version, weights] : weights_) versions.push_back(version);
+    std::ranges::sort(versions);
+    visitor.numbers(versions);
+    for (const std::int64_t version : versions) {
+      Tensor& weights = weights_[static_cast<int>(version)];
+      visitor.parameters(std::to_string(version), weights);
+      if (visitor.restores()) counter_.add(weights.bytes());
+    }
   }
 
  private:

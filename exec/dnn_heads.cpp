@@ -71,6 +71,11 @@ class Synthesiser : public LocalHead {
     return {.weights = weights_.bytes() + constants_.size() * sizeof(float),
             .gradient = gradient_.bytes()};
   }
+  /// The map's gradient is zero between tasks, and it learns by plain steps.
+  void visit_state(StateVisitor& visitor) override {
+    visitor.parameters("map", weights_);
+    visitor.reals("constants", std::span(constants_));
+  }
 
  private:
   /// Of its result, which a linear layer gives as a row a sample.
@@ -144,6 +149,7 @@ class Feedback : public LocalHead {
   void update(double) override {}
   std::vector<double> parameters() const override { return as_doubles(weights_); }
   Bytes bytes() const override { return {.weights = weights_.bytes()}; }
+  void visit_state(StateVisitor&) override {}  // the seed decides its weights
 
  private:
   Place output_;

@@ -154,6 +154,15 @@ void DnnStageModule::update(Tensor& weights, Tensor& gradient, double rate) {
   std::ranges::fill(gradient.as<float>(), 0.0F);
 }
 
+void DnnStageModule::visit_state(StateVisitor& visitor) {
+  visitor.reals("running statistics", std::span(parts_->statistics));
+  visitor.reals("optimizer", parts_->optimizer.velocity());
+}
+
+std::unique_ptr<StageModule::Tape> DnnStageModule::empty_tape() const {
+  return std::make_unique<LayerTape>();
+}
+
 std::span<float> DnnStageModule::statistics() { return parts_->statistics; }
 std::size_t DnnStageModule::output_bytes() const {
   return parts_->chain.output().layout.get_size();

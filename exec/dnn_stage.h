@@ -50,6 +50,8 @@ class DnnStageModule : public StageModule {
   ParameterMath& math() override;
   Tensor predicted(const Tensor& weights, int updates, double rate) override;
   void update(Tensor& weights, Tensor& gradient, double rate) override;
+  void visit_state(StateVisitor& visitor) override;
+  std::unique_ptr<Tape> empty_tape() const override;
 
   /// Running mean and variance of the batch norms, as models::statistic_count() counts them. Not
   /// while a forward runs.

@@ -35,6 +35,7 @@ struct Kept {
 
   /// Without memory that is in `counted`, to which it adds its own: neighbours share tensors.
   std::size_t bytes(SeenMemory& counted) const;
+  void visit_state(StateVisitor& visitor);
 };
 
 /// What the layers of a stage keep.
@@ -42,6 +43,7 @@ struct LayerTape : StageModule::Tape {
   Kept kept;
   std::size_t bytes() const override;
   std::size_t bytes_beside(SeenMemory& counted) const override { return kept.bytes(counted); }
+  void visit_state(StateVisitor& visitor) override { kept.visit_state(visitor); }
 };
 
 }  // namespace unlatch::exec

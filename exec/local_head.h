@@ -30,6 +30,10 @@ class LocalHead {
     std::size_t optimizer = 0;
   };
   virtual Bytes bytes() const = 0;
+  /// What it keeps from task to task. Throws RunError on a device where that cannot be visited.
+  virtual void visit_state(StateVisitor&) {
+    throw RunError("the state of a local head on this device cannot be saved or restored");
+  }
 };
 
 }  // namespace unlatch::exec

@@ -6,8 +6,6 @@
 
 #include "exec/executor.h"
 #include "exec/scalar_heads.h"
-#include "exec/stage_runner.h"
-#include "models/partition.h"
 #include "schedules/error.h"
 
 namespace unlatch::exec {
@@ -27,50 +25,57 @@ void require_lists_fit(const TaskGraph& graph, const ChainProblem& problem) {
 
 }  // namespace
 
-ChainResult run_chain(const TaskGraph& graph, const ChainProblem& problem,
-                      const CpuOptions& options) {
+ChainRun::ChainRun(const TaskGraph& graph, const ChainProblem& problem)
+    : graph_(graph), heads_(scalar_heads(graph, problem.optimizer)), feed_(problem.x, problem.y) {
   require_lists_fit(graph, problem);
-  const auto ranges = models::uniform_partition(static_cast<int>(problem.weights.size()),
-                                                graph.shape().stages_a_copy());
+  ranges_ = models::uniform_partition(static_cast<int>(problem.weights.size()),
+                                      graph.shape().stages_a_copy());
   std::vector<int> sizes;
-  for (const models::StageRange& range : ranges) sizes.push_back(range.layers());
-  std::vector<std::unique_ptr<StageModule>> owned;
+  for (const models::StageRange& range : ranges_) sizes.push_back(range.layers());
   for (int copy = 0; copy < graph.shape().copies; ++copy) {
     std::ranges::move(
         scalar_chain_stages(problem.weights, sizes, problem.activation, problem.optimizer),
-        std::back_inserter(owned));
+        std::back_inserter(stages_));
   }
   std::vector<StageModule*> modules;
-  for (const auto& module : owned) modules.push_back(module.get());
-
-  ChainResult result;
-  for (const double weight : problem.weights) result.weights_by_update.push_back({weight});
-  result.losses.resize(graph.shape().all_micro_batches());
-  const Observer observer{
-      .loss = [&](MicroBatch i, const Loss& loss) { result.losses[i.value] = loss.loss; },
-      .update =
-          [&](Stage k, int, const Tensor& weights) {
-            if (graph.shape().copy_of(k) > 0) return;
-            for (int j = 0; j < ranges[k.value].layers(); ++j) {
-              result.weights_by_update[ranges[k.value].first + j].push_back(
-                  weights.as<double>()[j]);
-            }
-          }};
-  ScalarFeed feed(problem.x, problem.y);
-  const auto heads = scalar_heads(graph, problem.optimizer);
+  for (const auto& module : stages_) modules.push_back(module.get());
   std::vector<LocalHead*> lent;
-  for (const auto& head : heads) lent.push_back(head.get());
-  StageRunner runner(
-      graph, modules, feed, [&](int) { return problem.rate; }, observer, lent);
-  CpuBackend backend(graph, runner, options);
-  run(graph, backend);
-  for (const Stage k : up_to<Stage>(graph.shape().stages_a_copy())) {
-    std::ranges::copy(runner.weights(k).as<double>(), std::back_inserter(result.final));
+  for (const auto& head : heads_) lent.push_back(head.get());
+  for (const double weight : problem.weights) seen_.weights_by_update.push_back({weight});
+  seen_.losses.resize(graph.shape().all_micro_batches());
+  runner_ = std::make_unique<StageRunner>(
+      graph, modules, feed_, [rate = problem.rate](int) { return rate; }, observer(), lent);
+}
+
+Observer ChainRun::observer() {
+  return {.loss = [this](MicroBatch i, const Loss& loss) { seen_.losses[i.value] = loss.loss; },
+          .update =
+              [this](Stage k, int, const Tensor& weights) {
+                if (graph_.shape().copy_of(k) > 0) return;
+                for (int j = 0; j < ranges_[k.value].layers(); ++j) {
+                  seen_.weights_by_update[ranges_[k.value].first + j].push_back(
+                      weights.as<double>()[j]);
+                }
+              }};
+}
+
+ChainResult ChainRun::result() const {
+  ChainResult result = seen_;
+  for (const Stage k : up_to<Stage>(graph_.shape().stages_a_copy())) {
+    std::ranges::copy(runner_->weights(k).as<double>(), std::back_inserter(result.final));
   }
-  for (const auto& head : heads) {
+  for (const auto& head : heads_) {
     if (head != nullptr) result.heads.push_back(head->parameters());
   }
   return result;
+}
+
+ChainResult run_chain(const TaskGraph& graph, const ChainProblem& problem,
+                      const CpuOptions& options) {
+  ChainRun chain(graph, problem);
+  CpuBackend backend(graph, chain.runner(), options);
+  run(graph, backend);
+  return chain.result();
 }
 
 void fill_with_golden_data(ChainProblem& problem, int micro_batches) {

@@ -1,10 +1,13 @@
 // Numerics: a schedule run on the scalar chain by the threaded executor, every weight recorded.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "exec/cpu_backend.h"
 #include "exec/scalar_chain.h"
+#include "exec/stage_runner.h"
+#include "models/partition.h"
 #include "schedules/graph.h"
 
 namespace unlatch::exec {
@@ -28,8 +31,30 @@ struct ChainResult {
   std::vector<std::vector<double>> heads = {};
 };
 
-/// Runs the graph on a CpuBackend; consecutive weights go on a stage, sizes differing by at most
-/// 1, larger first. Throws Error when the lists do not fit the graph's shape.
+/// A chain with everything that runs a graph on it. Consecutive weights go on a stage, sizes
+/// differing by at most 1, larger first.
+class ChainRun {
+ public:
+  /// Both must outlive it. Throws Error when the lists do not fit the graph's shape.
+  ChainRun(const TaskGraph& graph, const ChainProblem& problem);
+
+  StageRunner& runner() { return *runner_; }
+  /// Of the tasks that have run.
+  ChainResult result() const;
+
+ private:
+  Observer observer();
+
+  const TaskGraph& graph_;
+  std::vector<models::StageRange> ranges_;
+  std::vector<std::unique_ptr<StageModule>> stages_;
+  std::vector<std::unique_ptr<LocalHead>> heads_;
+  ScalarFeed feed_;
+  ChainResult seen_;
+  std::unique_ptr<StageRunner> runner_;
+};
+
+/// Runs the graph on a CpuBackend. Throws what ChainRun does.
 ChainResult run_chain(const TaskGraph& graph, const ChainProblem& problem,
                       const CpuOptions& options = {});
 

@@ -17,6 +17,11 @@ struct ScalarTape : StageModule::Tape {
   std::vector<double> e;
 
   std::size_t bytes() const override { return (h.size() + a.size() + e.size()) * sizeof(double); }
+  void visit_state(StateVisitor& visitor) override {
+    visitor.reals_of_any_size("h", h);
+    visitor.reals_of_any_size("a", a);
+    visitor.reals_of_any_size("e", e);
+  }
 };
 
 Tensor scalar(BufferPool& pool, double value) {
@@ -43,6 +48,14 @@ Tensor ScalarChainModule::initial_weights() const { return doubles(pool_, initia
 
 Tensor ScalarChainModule::zero_gradient() const {
   return pool_.take_zeroed(initial_.size() * sizeof(double));
+}
+
+void ScalarChainModule::visit_state(StateVisitor& visitor) {
+  visitor.reals("optimizer", optimizer_.velocity());
+}
+
+std::unique_ptr<StageModule::Tape> ScalarChainModule::empty_tape() const {
+  return std::make_unique<ScalarTape>();
 }
 
 Tensor ScalarChainModule::forward(const Tensor& weights, const Tensor& input, Pass,

@@ -21,6 +21,8 @@ class ScalarChainModule : public StageModule {
 
   Tensor initial_weights() const override;
   Tensor zero_gradient() const override;
+  void visit_state(StateVisitor& visitor) override;
+  std::unique_ptr<Tape> empty_tape() const override;
   Tensor forward(const Tensor& weights, const Tensor& input, Pass pass, std::unique_ptr<Tape>* tape,
                  Workspace& workspace) override;
   Tensor backward(const Tensor& weights, const Tape& tape, const Tensor& gradient, double scale,

@@ -25,6 +25,18 @@ void ScalarHead::update(double rate) {
   sum_[0] = 0;
 }
 
+void ScalarHead::visit_state(StateVisitor& visitor) {
+  visitor.reals("weight", std::span(weight_));
+  visitor.reals("gradient", std::span(sum_));
+  visitor.reals("optimizer", optimizer_.velocity());
+}
+
+void ScalarSynthesiser::visit_state(StateVisitor& visitor) {
+  visitor.reals("p", std::span(&p_, 1));
+  visitor.reals("q", std::span(&q_, 1));
+  visitor.reals("r", std::span(&r_, 1));
+}
+
 double ScalarSynthesiser::predict(double h, double y) const {
   return conditional_ ? p_ * h + q_ + r_ * y : p_ * h + q_;
 }

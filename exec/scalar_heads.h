@@ -23,6 +23,7 @@ class ScalarHead : public LocalHead {
   void update(double rate) override;
   std::vector<double> parameters() const override { return {weight_[0]}; }
   Bytes bytes() const override { return {sizeof weight_, sizeof sum_, optimizer_.bytes()}; }
+  void visit_state(StateVisitor& visitor) override;
 
  private:
   std::array<double, 1> weight_{1.0};
@@ -44,6 +45,7 @@ class ScalarSynthesiser : public LocalHead {
   void update(double) override {}
   std::vector<double> parameters() const override;
   Bytes bytes() const override { return {.weights = parameters().size() * sizeof(double)}; }
+  void visit_state(StateVisitor& visitor) override;
 
  private:
   double predict(double h, double y) const;
@@ -66,6 +68,7 @@ class ScalarFeedback : public LocalHead {
   void update(double) override {}
   std::vector<double> parameters() const override { return {b_}; }
   Bytes bytes() const override { return {.weights = sizeof b_}; }
+  void visit_state(StateVisitor&) override {}
 
  private:
   double b_;

@@ -7,8 +7,10 @@
 #include <unordered_set>
 
 #include "exec/parameter_math.h"
+#include "exec/state_visitor.h"
 #include "exec/tensor.h"
 #include "models/optimizer.h"
+#include "schedules/error.h"
 #include "schedules/ids.h"
 
 namespace unlatch::exec {
@@ -46,6 +48,7 @@ class StageModule {
     /// The same without what is in `counted`, to which it adds its own: tapes of neighbouring
     /// stages may share tensors.
     virtual std::size_t bytes_beside(SeenMemory&) const { return bytes(); }
+    virtual void visit_state(StateVisitor&) { throw no_state_to_visit(); }
   };
   /// One forward in training: of which part of which batch, by which dropout draws.
   struct Pass {
@@ -109,6 +112,18 @@ class StageModule {
   virtual Tensor predicted(const Tensor& weights, int updates, double rate) = 0;
   /// One optimizer step on the weights in place; zeroes the gradient.
   virtual void update(Tensor& weights, Tensor& gradient, double rate) = 0;
+
+  /// What the stage keeps from task to task beside what it is passed: its optimizer's state and its
+  /// running statistics. Throws RunError, as empty_tape() and a tape's visit do, on a device whose
+  /// state cannot be visited.
+  virtual void visit_state(StateVisitor&) { throw no_state_to_visit(); }
+  /// For a visit to restore.
+  virtual std::unique_ptr<Tape> empty_tape() const { throw no_state_to_visit(); }
+
+ private:
+  static RunError no_state_to_visit() {
+    return RunError("the state of a stage on this device cannot be saved or restored");
+  }
 };
 
 /// The data of a run: inputs for stage 0, targets for the last stage. Thread-safe and a function

@@ -42,6 +42,10 @@ class StageRunner : public TaskRunner {
 
   void run(const Task& task, Workspace& workspace) override;
 
+  /// Everything that tasks leave to later tasks, those of the modules and heads included. While no
+  /// task runs; restoring is for a runner that has run none.
+  void visit_state(StateVisitor& visitor);
+
   /// Newest weights of a stage, those of the server if its copies have one; not while a run goes
   /// on.
   const Tensor& weights(Stage k) const;
@@ -54,6 +58,7 @@ class StageRunner : public TaskRunner {
 
  private:
   void open(Stage k, StageModule* module, LocalHead* head);
+  static void visit_stage(StateVisitor& visitor, StageState& stage);
   void perform(const Task& task, Workspace& workspace);
   /// The weights of the version that a task reads, from the stash if an update came between.
   const Tensor& read_weights(const Task& task);

@@ -1,7 +1,5 @@
-// Named float32 tensors in the safetensors format, which PyTorch and others read too.
-//
-// 8 bytes little-endian header length, a JSON header {"name":{"dtype":"F32","shape":[..],
-// "data_offsets":[begin,end]},..,"__metadata__":{"key":"text",..}}, then the values, little-endian.
+// Named float32 tensors in the safetensors format (stored_tensors.h), which PyTorch and others read
+// too.
 #pragma once
 
 #include <cstdint>

@@ -109,15 +109,18 @@ int cycle_of(const std::vector<std::uint64_t>& prints, const std::vector<nanosec
   return 0;
 }
 
-SteadyState mean_between(const std::vector<nanoseconds>& ends, int first, int last) {
+/// Where there is nothing between them, the mean of the batches from `begin` on.
+SteadyState mean_between(const std::vector<nanoseconds>& ends, int first, int last, int begin = 0) {
   SteadyState steady;
   steady.exact = false;
   steady.batches = static_cast<int>(ends.size());
   if (last > first) {
     steady.batch_period_ns =
         static_cast<double>((ends[last] - ends[first]).count()) / (last - first);
-  } else if (last >= 0) {
-    steady.batch_period_ns = static_cast<double>(ends[last].count()) / (last + 1);
+  } else if (last >= begin) {
+    steady.batch_period_ns = static_cast<double>(ends[last].count()) / (last + 1 - begin);
+  } else if (begin < steady.batches) {
+    steady.batch_period_ns = static_cast<double>(ends.back().count()) / (steady.batches - begin);
   }
   return steady;
 }
@@ -227,9 +230,9 @@ SteadyState steady_state_of(const TaskGraph& graph, const Timeline& timeline) {
   return read_period(graph, timeline);
 }
 
-SteadyState mean_period(const TaskGraph& graph, const Timeline& timeline) {
-  return mean_between(batch_ends(graph, timeline), graph.shape().batches / 10,
-                      last_before_drain(graph, reach_of(graph)));
+SteadyState mean_period(const TaskGraph& graph, const Timeline& timeline, int done) {
+  return mean_between(batch_ends(graph, timeline), done + (graph.shape().batches - done) / 10,
+                      last_before_drain(graph, reach_of(graph)), done);
 }
 
 std::optional<double> BatchWork::speedup_over_bp(const SteadyState& steady) const {

@@ -28,9 +28,9 @@ SteadyState steady_state(const GraphOfBatches& graph_of, const CostModel& costs)
 /// batches already repeat.
 SteadyState steady_state_of(const TaskGraph& graph, const Timeline& timeline);
 
-/// For random costs: (e(b1)-e(b0))/(b1-b0), b0 a tenth of the batches, b1 the last before the
-/// drain.
-SteadyState mean_period(const TaskGraph& graph, const Timeline& timeline);
+/// For random costs: (e(b1)-e(b0))/(b1-b0), b0 a tenth of the batches behind the first `done`, b1
+/// the last before the drain.
+SteadyState mean_period(const TaskGraph& graph, const Timeline& timeline, int done = 0);
 
 /// e(b): end of the last U of each batch over all stages, of its last B or W if it has no U. Where
 /// a server takes the updates of C copies one by one, batch b means the updates b C to b C + C - 1.

@@ -29,6 +29,12 @@ std::vector<std::string> Arguments::all(std::string_view name) const {
   return found == settings_.end() ? std::vector<std::string>{} : found->second.values;
 }
 
+std::vector<std::string> Arguments::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, setting] : settings_) names.push_back(name);
+  return names;
+}
+
 std::string Arguments::place(std::string_view name) const {
   const auto found = settings_.find(name);
   return found == settings_.end() ? fmt::format("--{}", name) : found->second.place;

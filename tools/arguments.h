@@ -25,6 +25,8 @@ class Arguments {
   void add_positional(std::string text) { positionals_.push_back(std::move(text)); }
 
   bool has(std::string_view name) const { return settings_.find(name) != settings_.end(); }
+  /// Of all settings, sorted.
+  std::vector<std::string> names() const;
   /// The one value, or nothing.
   std::optional<std::string> text(std::string_view name) const;
   std::string text(std::string_view name, std::string_view otherwise) const;

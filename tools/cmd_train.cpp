@@ -1,5 +1,6 @@
 // unlatch train: real training of a model by a schedule on this machine.
 #include "schedules/error.h"
+#include "tools/checkpoint_report.h"
 #include "tools/command.h"
 #include "tools/finished_run.h"
 #include "tools/simulation_json.h"
@@ -17,11 +18,12 @@ namespace {
 /// Everything that is reported about a finished run.
 struct Report {
   const FinishedRun& run;
+  const RunTasks& tasks;
   Metrics metrics;
   PredictedMemory memory;
 
   const TrainingPlan& plan() const { return run.plan; }
-  double ms_per_step() const { return to_ms(metrics.makespan) / plan().shape.batches; }
+  double ms_per_step() const { return to_ms(metrics.makespan) / tasks.batches; }
   double samples_per_second() const {
     constexpr double ms_per_second = 1000;
     return plan().batch_size * ms_per_second / ms_per_step();
@@ -47,7 +49,8 @@ Json measured_json(const Report& report, int most_path) {
   Json json{{"schedule", plan.spec.method().name},
             {"parameters", parameters_json(plan.spec.options(plan.shape))}};
   add_shape(json, plan.shape);
-  add_run(json, run.graph, run.result.timeline, report.metrics, report.memory.by_layers, most_path);
+  add_run(json, report.tasks.graph(), report.tasks.timeline(), report.metrics,
+          report.memory.by_layers, most_path);
   json["steady_state"] = {{"batch_period_ms", report.period_ms()},
                           {"speedup_over_bp", nullptr},
                           {"utilization", nullptr}};
@@ -72,6 +75,7 @@ Json to_json(const Report& report, int most_path) {
             {"test_samples", run.result.test.samples},
             {"step_ms", report.ms_per_step()},
             {"samples_per_second", report.samples_per_second()}};
+  add_checkpoints(json, run.result.checkpoints);
   if (plan.evaluate_every > 0) json["test_curve"] = test_curve_json(run);
   json["measured"] = measured_json(report, most_path);
   if (report.compares()) {
@@ -115,12 +119,13 @@ std::string to_text(const Report& report) {
         fmt::format("simulated       {} ms a batch, {} ms for the run\n",
                     format_ms(run.prediction->period_ms), format_ms(plan.clock->updates.back()));
   }
+  text += checkpoints_text(run.result.checkpoints);
   if (plan.evaluate_every > 0) text += fmt::format("\n{}", test_curve_table(run).text());
   return text + fmt::format(
                     "\n{}\n{}\nMost memory of a rank, predicted from its layers or its tensors, "
                     "and kept:\n{}",
                     ranks_table(report.metrics, report.memory.by_layers).text(),
-                    stages_table(run.graph, report.metrics).text(),
+                    stages_table(report.tasks.graph(), report.metrics).text(),
                     memory_table(run.result.memory, report.memory).text());
 }
 
@@ -147,10 +152,10 @@ void write_outputs(const Arguments& arguments, const Report& report) {
     ChromeTraceOptions options;
     options.memory = report.memory.by_layers;
     options.stage_names = stage_names(run.plan, run.ranges);
-    write_chrome_trace(*path, run.graph, run.result.timeline, options);
+    write_chrome_trace(*path, report.tasks.graph(), report.tasks.timeline(), options);
   }
   if (const auto path = arguments.text("tasks")) {
-    write_tasks_csv(*path, run.graph, run.result.timeline);
+    write_tasks_csv(*path, report.tasks.graph(), report.tasks.timeline());
   }
   if (const auto path = arguments.text("save")) {
     AtomicFile file(*path);
@@ -163,12 +168,14 @@ int run(const Arguments& arguments) {
   const int most_path = asked_path_length(arguments);
   require_writable(arguments);
   const FinishedRun run = run_training(arguments, asked_schedules(arguments, 1).front());
+  const RunTasks tasks(run.graph, run.result.timeline, run.result.checkpoints.resumed_at);
   const MemorySizes sizes =
       memory_sizes_of(run.plan, run.graph.learning().local_gradients, run.ranges);
   const Timeline& timeline = run.result.timeline;
   const Report report{
       .run = run,
-      .metrics = metrics(run.graph, timeline, sizes.input),
+      .tasks = tasks,
+      .metrics = tasks.metrics(sizes.input),
       .memory = {.by_layers = memory(run.graph, timeline, sizes),
                  .by_tensors = memory(run.graph, timeline, run.result.memory.sizes)}};
   write_outputs(arguments, report);
@@ -221,8 +228,9 @@ std::vector<FlagGroup> flags() {
         {"threads", "T", "Worker threads (as many as lanes or cores)"},
         {"profile", "FILE", "Predict from a profile and print it beside the measurement"},
         {"uneven", "yes|no", "Micro-batches of different sizes", later},
-        {"checkpoint", "DIR", "Where to save states", later},
-        {"resume", "DIR", "Where to go on from", later}}},
+        {"checkpoint", "DIR", "Save the run there as it goes; the two newest are kept"},
+        {"checkpoint-every", "N", "Batches from one checkpoint to the next (an epoch)"},
+        {"resume", "DIR", "Go on from the newest checkpoint there, with the same bits"}}},
       {"Output",
        {{"trace", "FILE", "Write a Chrome trace (.json or .json.gz)"},
         {"tasks", "FILE", "Write the tasks as CSV"},

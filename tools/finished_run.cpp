@@ -110,6 +110,7 @@ std::vector<FlagGroup> clock_flags() {
 FinishedRun run_training(const Arguments& arguments, const ScheduleSpec& spec) {
   const bool keeps_time = clock_is_simulated(arguments);
   TrainingPlan plan = read_plan(arguments, spec);
+  CheckpointRequest checkpoints = asked_checkpoints(arguments, plan);
   const Schedule schedule = plan.spec.make(plan.shape);
   TaskGraph graph = schedule.build();
   require_momentum_fits(plan.optimizer, graph.learning());
@@ -126,8 +127,10 @@ FinishedRun run_training(const Arguments& arguments, const ScheduleSpec& spec) {
   } else {
     ranges = flop_partition(arguments, plan, graph);
   }
-  TrainingResult result = train(plan, graph, ranges);
-  const sim::SteadyState steady = sim::mean_period(graph, result.timeline);
+  if (!checkpoints.is_empty()) checkpoints.identity.emplace(arguments, plan, graph, ranges);
+  TrainingResult result = train(plan, graph, ranges, checkpoints);
+  const sim::SteadyState steady =
+      sim::mean_period(graph, result.timeline, result.checkpoints.resumed_at.value_or(0));
   return {.plan = std::move(plan),
           .graph = std::move(graph),
           .ranges = std::move(ranges),

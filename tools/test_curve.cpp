@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "schedules/error.h"
-#include "tools/journal.h"
+#include "tools/train_journal.h"
 
 namespace unlatch::tools {
 namespace {

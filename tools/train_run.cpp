@@ -14,11 +14,12 @@
 #include "exec/stream_backend.h"
 #include "models/transformer.h"
 #include "schedules/error.h"
-#include "tools/journal.h"
+#include "tools/checkpointed_run.h"
 #include "tools/measured.h"
 #include "tools/model_options.h"
 #include "tools/terminal.h"
 #include "tools/test_curve.h"
+#include "tools/train_journal.h"
 #include "tools/workload.h"
 
 namespace unlatch::tools {
@@ -191,6 +192,7 @@ struct Trained {
   TrainedModel model;
   int workers = 0;
   MeasuredMemory memory;
+  CheckpointSummary checkpoints;
 };
 
 MeasuredMemory memory_of(const exec::StageRunner& runner, int ranks) {
@@ -209,9 +211,21 @@ exec::DnnRun run_of(const TrainingPlan& plan) {
   return {.micro_batch_size = plan.piece_size(), .optimizer = plan.optimizer, .seed = plan.seed};
 }
 
+CheckpointedRun run_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
+                           const CheckpointRequest& checkpoints, exec::StageRunner& runner,
+                           TrainJournal& journal) {
+  const exec::CpuOptions options{.workers = plan.threads};
+  if (!checkpoints.is_empty()) {
+    return run_with_checkpoints(checkpoints, graph, runner, journal, options);
+  }
+  exec::CpuBackend backend(graph, runner, options);
+  return {.run = {exec::run(graph, backend), backend.workers()}, .summary = {}};
+}
+
 Trained train_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
-                     const std::vector<models::StageRange>& ranges, exec::Feed& feed,
-                     exec::Observer observer, TestCurve* curve) {
+                     const std::vector<models::StageRange>& ranges,
+                     const CheckpointRequest& checkpoints, exec::Feed& feed,
+                     exec::Observer observer, TrainJournal& journal, TestCurve* curve) {
   std::vector<std::vector<std::unique_ptr<exec::DnnStageModule>>> copies;
   std::vector<std::unique_ptr<exec::LocalHead>> heads;
   std::vector<exec::StageModule*> modules;
@@ -234,11 +248,12 @@ Trained train_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
   }
   exec::StageRunner runner(graph, modules, feed, rate_of_batch(plan), std::move(observer),
                            lent_heads, plan.statistics);
-  exec::CpuBackend backend(graph, runner, {.workers = plan.threads});
-  Trained trained{.timeline = exec::run(graph, backend),
+  CheckpointedRun ran = run_on_cpu(plan, graph, checkpoints, runner, journal);
+  Trained trained{.timeline = std::move(ran.run.timeline),
                   .model = {},
-                  .workers = backend.workers(),
-                  .memory = {}};
+                  .workers = ran.run.workers,
+                  .memory = {},
+                  .checkpoints = ran.summary};
   trained.memory = memory_of(runner, graph.ranks());
   std::vector<exec::Tensor> weights;
   for (const Stage k : up_to<Stage>(plan.shape.stages_a_copy())) {
@@ -257,7 +272,11 @@ Trained train_on_device(const TrainingPlan& plan, const TaskGraph& graph,
   exec::StageRunner runner(graph, device->modules(), device->feed(), rate_of_batch(plan), observer,
                            device->heads(), plan.statistics);
   exec::StreamBackend backend(graph, device->order(), runner);
-  Trained trained{.timeline = exec::run(graph, backend), .model = {}, .workers = 1, .memory = {}};
+  Trained trained{.timeline = exec::run(graph, backend),
+                  .model = {},
+                  .workers = 1,
+                  .memory = {},
+                  .checkpoints = {}};
   trained.memory = memory_of(runner, graph.ranks());
   for (const Rank r : up_to<Rank>(graph.ranks())) {
     trained.memory.pools.push_back(device->memory_of(r));
@@ -287,12 +306,13 @@ std::unique_ptr<exec::Feed> reading_ahead(const TrainingPlan& plan, exec::Feed& 
 }  // namespace
 
 TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
-                     const std::vector<models::StageRange>& ranges) {
+                     const std::vector<models::StageRange>& ranges,
+                     const CheckpointRequest& checkpoints) {
   exec::DataFeed data_feed(plan.data.train, plan.model.input, plan.batch_size,
                            plan.shape.micro_batches, plan.seed, plan.augmentation);
   const std::unique_ptr<exec::Feed> ahead = reading_ahead(plan, data_feed);
   exec::Feed& feed = ahead ? *ahead : data_feed;
-  Journal journal(plan);
+  TrainJournal journal(plan);
   const exec::Observer observer{
       .loss = [&](MicroBatch i, const exec::Loss& loss) { journal.add(i, loss); }, .update = {}};
   std::optional<TestCurve> curve;
@@ -302,9 +322,9 @@ TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
   }
   Trained trained;
   try {
-    trained = plan.device
-                  ? train_on_device(plan, graph, ranges, feed, observer)
-                  : train_on_cpu(plan, graph, ranges, feed, observer, curve ? &*curve : nullptr);
+    trained = plan.device ? train_on_device(plan, graph, ranges, feed, observer)
+                          : train_on_cpu(plan, graph, ranges, checkpoints, feed, observer, journal,
+                                         curve ? &*curve : nullptr);
   } catch (const RunError&) {
     journal.rethrow_failed_write();
     throw;
@@ -318,7 +338,8 @@ TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
                         .last_loss = journal.last_loss(),
                         .curve = std::move(points),
                         .test = {},
-                        .memory = std::move(trained.memory)};
+                        .memory = std::move(trained.memory),
+                        .checkpoints = trained.checkpoints};
   result.test = exec::evaluate(plan.model, result.trained.weights, result.trained.statistics,
                                plan.data.test, {.threads = result.workers});
   // The last updates of all stages come after the last loss that the journal saw.

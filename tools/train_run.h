@@ -13,6 +13,7 @@
 #include "models/partition.h"
 #include "schedules/registry.h"
 #include "tools/arguments.h"
+#include "tools/checkpoint_request.h"
 #include "tools/device_option.h"
 #include "tools/memory_report.h"
 #include "tools/run_clock.h"
@@ -59,6 +60,7 @@ struct TrainingResult {
   std::vector<TestPoint> curve;  ///< as asked; the end is not among them
   exec::Evaluation test;
   MeasuredMemory memory;
+  CheckpointSummary checkpoints;
 };
 
 /// Reads the flags and loads the data, for one of the command's schedules.
@@ -72,8 +74,10 @@ MemorySizes memory_sizes_of(const TrainingPlan& plan, const LocalGradients& loca
 /// True when F and R of a rank share a worker, or a GPU, so that R costs time of its own.
 bool recompute_is_paid(const TrainingPlan& plan, const TaskGraph& graph);
 
-/// Trains and evaluates. Throws RunError when the loss is no number any more or a task fails.
+/// Trains and evaluates. Throws RunError when the loss is no number any more, a task fails or a
+/// checkpoint cannot be saved.
 TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
-                     const std::vector<models::StageRange>& ranges);
+                     const std::vector<models::StageRange>& ranges,
+                     const CheckpointRequest& checkpoints);
 
 }  // namespace unlatch::tools

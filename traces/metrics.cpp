@@ -44,6 +44,8 @@ std::vector<StageMetrics> stage_metrics(const TaskGraph& graph) {
   return stages;
 }
 
+}  // namespace
+
 TransferTotals transfer_totals(const TaskGraph& graph,
                                const std::vector<std::int64_t>& input_bytes) {
   const bool has_feedback = graph.learning().local_gradients.source == GradientSource::feedback;
@@ -62,8 +64,6 @@ TransferTotals transfer_totals(const TaskGraph& graph,
   }
   return totals;
 }
-
-}  // namespace
 
 Metrics metrics(const TaskGraph& graph, const Timeline& timeline,
                 const std::vector<std::int64_t>& input_bytes) {

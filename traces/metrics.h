@@ -44,6 +44,10 @@ struct Metrics {
   TransferTotals transfers;
 };
 
+/// As in metrics().
+TransferTotals transfer_totals(const TaskGraph& graph,
+                               const std::vector<std::int64_t>& input_bytes);
+
 /// `input_bytes` per stage: one stored input, which is what crosses the boundary before the stage,
 /// both ways; empty means 0.
 Metrics metrics(const TaskGraph& graph, const Timeline& timeline,

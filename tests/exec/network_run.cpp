@@ -4,9 +4,7 @@
 #include <map>
 
 #include "exec/cpu_backend.h"
-#include "exec/data_feed.h"
 #include "exec/dnn_heads.h"
-#include "exec/dnn_stage.h"
 #include "exec/evaluate.h"
 #include "exec/executor.h"
 #include "models/dataset.h"
@@ -14,8 +12,6 @@
 
 namespace unlatch::exec {
 namespace {
-
-constexpr int batch_size = 16;
 
 const models::DataSplit& loaded(const std::string& specification) {
   static std::map<std::string, models::DataSplit> all;
@@ -26,44 +22,64 @@ const models::DataSplit& loaded(const std::string& specification) {
 
 }  // namespace
 
-TrainedNetwork train_network(const NetworkRun& run) {
-  const models::DataSplit& data = loaded(run.data);
-  const models::Model model = models::make_model(run.model, data.train.shape, data.train.classes);
-  const ScheduleSpec spec = ScheduleSpec::parse(run.schedule);
-  const TaskGraph graph = spec.make({.stages = run.stages,
-                                     .chunks = run.chunks,
-                                     .micro_batches = run.micro_batches,
-                                     .batches = run.batches,
-                                     .replicas = run.replicas})
-                              .build();
-  const int parts = graph.shape().micro_batches;
+Network::Network(const NetworkRun& run)
+    : stages_a_copy_(run.stages),
+      graph_(ScheduleSpec::parse(run.schedule)
+                 .make({.stages = run.stages,
+                        .chunks = run.chunks,
+                        .micro_batches = run.micro_batches,
+                        .batches = run.batches,
+                        .replicas = run.replicas})
+                 .build()) {
+  constexpr int batch_size = 16;
+  const models::Dataset& data = loaded(run.data).train;
+  const models::Model model = models::make_model(run.model, data.shape, data.classes);
+  const int parts = graph_.shape().micro_batches;
   const DnnRun stage_run{.micro_batch_size = batch_size / parts,
-                         .optimizer = models::OptimizerSpec::parse("momentum:momentum=0.9"),
+                         .optimizer = models::OptimizerSpec::parse(run.optimizer),
                          .seed = 7};
-  std::vector<std::vector<std::unique_ptr<DnnStageModule>>> owned;
-  std::vector<std::unique_ptr<LocalHead>> heads;
   std::vector<StageModule*> modules;
   std::vector<LocalHead*> lent_heads;
-  for (int copy = 0; copy < graph.shape().copies; ++copy) {
-    owned.push_back(make_dnn_stages(
+  for (int copy = 0; copy < graph_.shape().copies; ++copy) {
+    owned_.push_back(make_dnn_stages(
         model, models::uniform_partition(static_cast<int>(model.layers.size()), run.stages),
         stage_run));
-    for (const auto& stage : owned.back()) modules.push_back(stage.get());
-    for (auto& head : make_dnn_heads(graph.learning().local_gradients, owned.back(), stage_run)) {
+    for (const auto& stage : owned_.back()) modules.push_back(stage.get());
+    for (auto& head : make_dnn_heads(graph_.learning().local_gradients, owned_.back(), stage_run)) {
       lent_heads.push_back(head.get());
-      heads.push_back(std::move(head));
+      heads_.push_back(std::move(head));
     }
   }
-  DataFeed feed(data.train, model.input, batch_size, parts, 7);
-  StageRunner runner(
-      graph, modules, feed, [](int) { return 0.05; }, {}, lent_heads, run.statistics);
-  CpuBackend backend(graph, runner, {.workers = run.workers});
-  exec::run(graph, backend);
-  TrainedNetwork trained{.weights = {}, .statistics = joined_statistics(owned.front())};
-  for (const Stage k : up_to<Stage>(run.stages)) {
-    for (const float w : runner.weights(k).as<float>()) trained.weights.push_back(w);
+  feed_ = std::make_unique<DataFeed>(data, model.input, batch_size, parts, 7);
+  runner_ = std::make_unique<StageRunner>(
+      graph_, modules, *feed_, [](int) { return 0.05; }, Observer{}, lent_heads, run.statistics);
+}
+
+std::vector<float> Network::weights() const {
+  std::vector<Tensor> weights;
+  for (const Stage k : up_to<Stage>(stages_a_copy_)) weights.push_back(runner_->weights(k));
+  return joined_weights(weights);
+}
+
+std::vector<std::vector<float>> Network::statistics() const {
+  std::vector<std::vector<float>> all;
+  for (const auto& copy : owned_) all.push_back(joined_statistics(copy));
+  return all;
+}
+
+std::vector<std::vector<double>> Network::head_parameters() const {
+  std::vector<std::vector<double>> all;
+  for (const auto& head : heads_) {
+    if (head != nullptr) all.push_back(head->parameters());
   }
-  return trained;
+  return all;
+}
+
+TrainedNetwork train_network(const NetworkRun& run) {
+  Network network(run);
+  CpuBackend backend(network.graph(), network.runner(), {.workers = run.workers});
+  exec::run(network.graph(), backend);
+  return {.weights = network.weights(), .statistics = network.statistics().front()};
 }
 
 double relative_difference(const std::vector<float>& a, const std::vector<float>& b) {

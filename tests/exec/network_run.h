@@ -1,9 +1,13 @@
-// A small network trained through the executor on the CPU, and what is left of it.
+// A real network with everything that trains it by some schedule for a few batches.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "exec/data_feed.h"
+#include "exec/dnn_stage.h"
+#include "exec/local_head.h"
 #include "exec/stage_runner.h"
 
 namespace unlatch::exec {
@@ -19,6 +23,29 @@ struct NetworkRun {
   int replicas = 1;
   int batches = 6;
   StatisticUpdates statistics = StatisticUpdates::forward;
+  std::string optimizer = "momentum:momentum=0.9";
+};
+
+/// On batches of 16 samples.
+class Network {
+ public:
+  explicit Network(const NetworkRun& run);
+
+  const TaskGraph& graph() const { return graph_; }
+  StageRunner& runner() { return *runner_; }
+  /// In the order of the layers.
+  std::vector<float> weights() const;
+  /// Of each copy.
+  std::vector<std::vector<float>> statistics() const;
+  std::vector<std::vector<double>> head_parameters() const;
+
+ private:
+  int stages_a_copy_;
+  TaskGraph graph_;
+  std::vector<std::vector<std::unique_ptr<DnnStageModule>>> owned_;
+  std::vector<std::unique_ptr<LocalHead>> heads_;
+  std::unique_ptr<DataFeed> feed_;
+  std::unique_ptr<StageRunner> runner_;
 };
 
 /// In the order of the layers.
@@ -27,7 +54,7 @@ struct TrainedNetwork {
   std::vector<float> statistics;  ///< of the first copy
 };
 
-/// On batches of 16 samples.
+/// Through the executor on the CPU.
 TrainedNetwork train_network(const NetworkRun& run);
 inline std::vector<float> train(const NetworkRun& run) { return train_network(run).weights; }
 

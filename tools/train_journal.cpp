@@ -1,0 +1,120 @@
+#include "tools/train_journal.h"
+
+#include <cmath>
+
+#include "schedules/error.h"
+#include "tools/json_output.h"
+#include "tools/terminal.h"
+
+namespace unlatch::tools {
+namespace {
+
+/// "2:05", "1:02:05".
+std::string format_left(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
+  constexpr std::int64_t minute = 60, hour = 60 * minute;
+  if (whole < hour) return fmt::format("{}:{:02}", whole / minute, whole % minute);
+  return fmt::format("{}:{:02}:{:02}", whole / hour, whole % hour / minute, whole % minute);
+}
+
+}  // namespace
+
+void require_finite(double loss, std::string_view what) {
+  if (std::isfinite(loss)) return;
+  throw RunError(
+      fmt::format("training diverged: {} is {}; lower --lr (or a rate of the schedule itself)",
+                  what, std::isnan(loss) ? "not a number" : "infinite"));
+}
+
+TrainJournal::TrainJournal(const TrainingPlan& plan) : plan_(plan) {
+  if (plan.metrics_file) file_.emplace(*plan.metrics_file);
+}
+
+void TrainJournal::add(MicroBatch i, const exec::Loss& loss) {
+  const std::lock_guard lock(mutex_);
+  const int batch = i.value / plan_.shape.micro_batches;
+  require_finite(loss.loss, fmt::format("the loss of batch {}", batch));
+  Sum& sum = open_[batch];
+  sum.loss += loss.loss * loss.samples;
+  sum.correct += loss.correct;
+  sum.samples += loss.samples;
+  ++sum.parts;
+  while (!open_.empty() && open_.begin()->first == lines_.size() &&
+         open_.begin()->second.parts == plan_.shape.micro_batches) {
+    end_batch(open_.begin()->second);
+    open_.erase(open_.begin());
+  }
+}
+
+void TrainJournal::end_batch(const Sum& sum) {
+  lines_.loss.push_back(sum.loss / sum.samples);
+  lines_.accuracy.push_back(static_cast<double>(sum.correct) / sum.samples);
+  lines_.time_ms.push_back(time_ms());
+  write_line(lines_.size() - 1);
+  constexpr std::chrono::seconds between_remarks{2};
+  const auto now = Clock::now();
+  if (!progress_is_shown() || now - said_ < between_remarks) return;
+  said_ = now;
+  remark(std::chrono::duration<double>(now - begin_).count());
+}
+
+void TrainJournal::remark(double seconds) const {
+  const double rate = (lines_.size() - restored_) / seconds;
+  const int left = plan_.shape.batches - lines_.size();
+  say(fmt::format("batch {} of {}: loss {:.4f}, accuracy {:.1f}%, {:.0f} samples/s, {} left",
+                  lines_.size(), plan_.shape.batches, lines_.loss.back(),
+                  lines_.accuracy.back() * 100, rate * plan_.batch_size, format_left(left / rate)));
+}
+
+void TrainJournal::write_line(int batch) {
+  if (!file_) return;
+  const auto at = static_cast<std::size_t>(batch);
+  Json line{{"step", batch + 1},
+            {"batch", batch},
+            {"epoch", batch / plan_.batches_per_epoch},
+            {"loss", lines_.loss[at]},
+            {"accuracy", lines_.accuracy[at]},
+            {"time_ms", lines_.time_ms[at]},
+            {"simulated_ms", nullptr}};
+  if (plan_.clock) line["simulated_ms"] = to_ms(plan_.clock->losses[at]);
+  try {
+    *file_ << line.dump() << '\n';
+  } catch (const Error&) {
+    failed_write_ = std::current_exception();
+    throw;
+  }
+}
+
+double TrainJournal::time_ms() const {
+  return earlier_ms_ + to_ms(std::chrono::duration_cast<nanoseconds>(Clock::now() - begin_));
+}
+
+void TrainJournal::visit_state(exec::StateVisitor& visitor) {
+  const exec::StateVisitor::Scope scope(visitor, "journal");
+  double time = time_ms();
+  visitor.value(time);
+  visitor.reals_of_any_size("loss", lines_.loss);
+  visitor.reals_of_any_size("accuracy", lines_.accuracy);
+  visitor.reals_of_any_size("time_ms", lines_.time_ms);
+  visit_open(visitor);
+  if (!visitor.restores()) return;
+  earlier_ms_ = time;
+  begin_ = Clock::now();
+  restored_ = lines_.size();
+  for (int batch = 0; batch < lines_.size(); ++batch) write_line(batch);
+}
+
+void TrainJournal::visit_open(exec::StateVisitor& visitor) {
+  std::vector<std::int64_t> batches;
+  for (const auto& [batch, sum] : open_) batches.push_back(batch);
+  visitor.numbers(batches);
+  for (const std::int64_t batch : batches) {
+    Sum& sum = open_[static_cast<int>(batch)];
+    visitor.value(sum.loss);
+    visitor.number(sum.correct);
+    visitor.number(sum.samples);
+    visitor.number(sum.parts);
+  }
+}
+
+}  // namespace unlatch::tools

@@ -1,0 +1,74 @@
+// TrainJournal: the losses of a training run, batch by batch, for --metrics and the terminal.
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "exec/state_visitor.h"
+#include "tools/train_run.h"
+#include "traces/atomic_file.h"
+
+namespace unlatch::tools {
+
+/// Throws RunError, which tells to lower the rate, unless the loss is a number.
+void require_finite(double loss, std::string_view what);
+
+/// Collects the losses of the micro-batches into one line a batch, in the order of the batches.
+/// Replicas call it at the same time and may be batches apart.
+class TrainJournal {
+ public:
+  explicit TrainJournal(const TrainingPlan& plan);
+
+  /// Throws RunError for a loss that is no number.
+  void add(MicroBatch i, const exec::Loss& loss);
+  void finish() {
+    if (file_) file_->commit();
+  }
+  /// The file is no affair of the task that happened to write to it.
+  void rethrow_failed_write() const {
+    if (failed_write_) std::rethrow_exception(failed_write_);
+  }
+  /// Mean of the last batch.
+  double last_loss() const { return lines_.loss.empty() ? 0 : lines_.loss.back(); }
+
+  /// All lines until now, written again where they are restored, and the batches that have begun.
+  /// Time then goes on where it was. While no task runs.
+  void visit_state(exec::StateVisitor& visitor);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// Over the micro-batches of one batch.
+  struct Sum {
+    double loss = 0;
+    int correct = 0, samples = 0, parts = 0;
+  };
+  /// A value a batch.
+  struct Lines {
+    std::vector<double> loss, accuracy, time_ms;
+    int size() const { return static_cast<int>(loss.size()); }
+  };
+
+  void end_batch(const Sum& sum);
+  void visit_open(exec::StateVisitor& visitor);
+  void write_line(int batch);
+  void remark(double seconds) const;
+  double time_ms() const;
+
+  const TrainingPlan& plan_;
+  std::mutex mutex_;
+  std::optional<AtomicFile> file_;
+  std::exception_ptr failed_write_;
+  Clock::time_point begin_ = Clock::now(), said_ = begin_;
+  double earlier_ms_ = 0;    ///< before this run, up to where it went on from
+  std::map<int, Sum> open_;  ///< batches that have begun and are not over
+  Lines lines_;
+  int restored_ = 0;  ///< lines
+};
+
+}  // namespace unlatch::tools
