@@ -46,17 +46,18 @@ double coast_factor(const OptimizerSpec& spec, int steps, double rate) {
 
 template <class Real>
 Optimizer<Real>::Optimizer(const OptimizerSpec& spec, std::size_t parameters)
-    : spec_(spec), velocity_(spec.momentum == 0 ? 0 : parameters) {}
+    : spec_(spec), state_(spec.momentum == 0 ? 0 : parameters) {}
 
 template <class Real>
 void Optimizer<Real>::step(std::span<Real> weights, std::span<const Real> gradient, double rate) {
   require(weights.size() == gradient.size() &&
-              (velocity_.empty() || velocity_.size() == weights.size()),
+              (state_.empty() || state_.size() == weights.size()),
           "optimizer: {} weights, {} gradients and a state of {} do not go together",
-          weights.size(), gradient.size(), velocity_.size());
+          weights.size(), gradient.size(), state_.size());
   const Real a = static_cast<Real>(rate);
   const Real decay = static_cast<Real>(spec_.weight_decay);
-  if (velocity_.empty()) {
+  ++steps_;
+  if (state_.empty()) {
     for (std::size_t i = 0; i < weights.size(); ++i) {
       weights[i] -= a * (gradient[i] + decay * weights[i]);
     }
@@ -67,16 +68,16 @@ void Optimizer<Real>::step(std::span<Real> weights, std::span<const Real> gradie
   const Real of_velocity = static_cast<Real>(1 - spec_.s * (1 - spec_.momentum));
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const Real g = gradient[i] + decay * weights[i];
-    velocity_[i] = b * velocity_[i] + g;
-    weights[i] -= a * (of_velocity * velocity_[i] + s * g);
+    state_[i] = b * state_[i] + g;
+    weights[i] -= a * (of_velocity * state_[i] + s * g);
   }
 }
 
 template <class Real>
 void Optimizer<Real>::coast(std::span<Real> weights, int steps, double rate) const {
-  if (velocity_.empty()) return;
+  if (state_.empty()) return;
   const Real factor = static_cast<Real>(coast_factor(spec_, steps, rate));
-  for (std::size_t i = 0; i < weights.size(); ++i) weights[i] -= factor * velocity_[i];
+  for (std::size_t i = 0; i < weights.size(); ++i) weights[i] -= factor * state_[i];
 }
 
 template class Optimizer<float>;

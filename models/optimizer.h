@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,12 +39,18 @@ class Optimizer {
   /// The weights after that many more steps at this rate, if all gradients to come were 0 and
   /// nothing decayed. In place.
   void coast(std::span<Real> weights, int steps, double rate) const;
-  std::span<Real> velocity() { return velocity_; }
-  std::size_t bytes() const { return velocity_.size() * sizeof(Real); }
+
+  /// All that a later step depends on but the weights: `slots` numbers a parameter, one slot behind
+  /// the other, zeros at first; and how many steps were taken.
+  std::span<Real> state() { return state_; }
+  std::int64_t steps() const { return steps_; }
+  void set_steps(std::int64_t steps) { steps_ = steps; }
+  std::size_t bytes() const { return state_.size() * sizeof(Real); }
 
  private:
   OptimizerSpec spec_;
-  std::vector<Real> velocity_;  ///< empty for plain SGD
+  std::vector<Real> state_;  ///< the velocity; empty for plain SGD
+  std::int64_t steps_ = 0;
 };
 
 extern template class Optimizer<float>;

@@ -1,6 +1,7 @@
 // Optimizers against references written out step by step; rate schedules; both parsers.
 #include "models/optimizer.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -99,10 +100,29 @@ TEST(Optimizer, DecayUsesTheWeightsAtUpdateTime) {
   Optimizer<double> heavy(OptimizerSpec::parse("momentum:momentum=0.5,decay=0.5"), 2);
   x = {2, -4};
   heavy.step(x, gradient, 0.1);
-  EXPECT_DOUBLE_EQ(heavy.velocity()[0], 2);
-  EXPECT_DOUBLE_EQ(heavy.velocity()[1], -1);
+  EXPECT_DOUBLE_EQ(heavy.state()[0], 2);
+  EXPECT_DOUBLE_EQ(heavy.state()[1], -1);
   heavy.step(x, gradient, 0.1);
-  EXPECT_DOUBLE_EQ(heavy.velocity()[0], 0.5 * 2 + 1 + 0.5 * 1.8);
+  EXPECT_DOUBLE_EQ(heavy.state()[0], 0.5 * 2 + 1 + 0.5 * 1.8);
+}
+
+TEST(Optimizer, GoesOnWhereItsStateWasSaved) {
+  const OptimizerSpec spec = OptimizerSpec::parse("momentum:momentum=0.5,decay=0.1");
+  const std::array<double, 2> gradient{1, -3};
+  std::array<double, 2> x{2, -4};
+  Optimizer<double> first(spec, 2);
+  for (int n = 0; n < 3; ++n) first.step(x, gradient, 0.1);
+  EXPECT_EQ(first.steps(), 3);
+  EXPECT_EQ(first.bytes(), 2 * sizeof(double));
+
+  Optimizer<double> second(spec, 2);
+  std::ranges::copy(first.state(), second.state().begin());
+  second.set_steps(first.steps());
+  std::array<double, 2> y = x;
+  first.step(x, gradient, 0.1);
+  second.step(y, gradient, 0.1);
+  EXPECT_EQ(x, y);
+  EXPECT_EQ(second.steps(), 4);
 }
 
 TEST(Optimizer, FloatStepsAreTheSameAlgorithm) {
