@@ -7,40 +7,13 @@
 #include <cstdint>
 #include <type_traits>
 
-#ifdef __CUDACC__
-#define UNLATCH_HOST_DEVICE __host__ __device__
-#else
-#define UNLATCH_HOST_DEVICE
-#endif
+#include "models/host_device.h"
 
 namespace unlatch::exec::cuda {
 
 /// A NaN stays one, so that a diverged training shows.
 UNLATCH_HOST_DEVICE inline float relu(float x) { return x < 0 ? 0.0F : x; }
 UNLATCH_HOST_DEVICE inline float relu_gradient(float y, float g) { return y > 0 ? g : 0.0F; }
-
-/// Of models::Optimizer, the constants of one step.
-struct Step {
-  float rate;
-  float decay;
-  float momentum;     ///< b; 0: plain SGD, without a velocity
-  float of_velocity;  ///< 1 - s (1 - b)
-  float of_gradient;  ///< s
-  float unscale = 1;  ///< takes the loss scale off the gradient
-};
-
-/// One optimizer step on one weight; clears the gradient.
-UNLATCH_HOST_DEVICE inline void step_weight(const Step& step, float& weight, float& gradient,
-                                            float* velocity) {
-  const float g = step.unscale * gradient + step.decay * weight;
-  gradient = 0;
-  if (velocity == nullptr) {
-    weight -= step.rate * g;
-    return;
-  }
-  *velocity = step.momentum * *velocity + g;
-  weight -= step.rate * (step.of_velocity * *velocity + step.of_gradient * g);
-}
 
 /// What the optimizer of a stage knows of its gradient where the loss is scaled.
 struct GradientCheck {

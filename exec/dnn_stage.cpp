@@ -44,13 +44,13 @@ struct DnnStageModule::Parts {
   BufferPool pool;
 
   Parts(Chain layers, std::vector<float> weights, std::vector<float> running,
-        const models::OptimizerSpec& spec)
+        models::Optimizer<float> stepper)
       : chain(std::move(layers)),
         to_rows(chain.output().engine, chain.output().layout, rows(chain.output())),
         from_rows(chain.output().engine, rows(chain.output()), chain.output().layout),
         initial(std::move(weights)),
         statistics(std::move(running)),
-        optimizer(spec, initial.size()) {}
+        optimizer(std::move(stepper)) {}
 
   static dnnl::memory::desc rows(const Place& place) {
     return plain_layout(place.samples, place.shape);
@@ -165,9 +165,10 @@ std::unique_ptr<DnnStageModule> DnnStageModule::make(const models::Model& model,
   // Primitives remember for how many threads they were made.
   const OneMathsThread one_thread;
   Chain chain(model.layers_of(range), input);
-  return std::unique_ptr<DnnStageModule>(new DnnStageModule(
-      std::make_unique<Parts>(std::move(chain), models::initial_weights(model, range, run.seed),
-                              models::initial_statistics(model, range), run.optimizer)));
+  return std::unique_ptr<DnnStageModule>(new DnnStageModule(std::make_unique<Parts>(
+      std::move(chain), models::initial_weights(model, range, run.seed),
+      models::initial_statistics(model, range),
+      models::Optimizer<float>(run.optimizer, models::parameter_tensors(model, range)))));
 }
 
 void require_stages(const models::Model& model, std::span<const models::StageRange> ranges,

@@ -61,7 +61,7 @@ ChainResult run_chain(const TaskGraph& graph, const ChainProblem& problem,
   std::vector<LocalHead*> lent;
   for (const auto& head : heads) lent.push_back(head.get());
   StageRunner runner(
-      graph, modules, feed, [&](int) { return problem.rate; }, observer, lent);
+      graph, modules, feed, [&](int) { return problem.rate; }, observer, lent, problem.clip);
   CpuBackend backend(graph, runner, options);
   run(graph, backend);
   for (const Stage k : up_to<Stage>(graph.shape().stages_a_copy())) {

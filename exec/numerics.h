@@ -1,10 +1,12 @@
 // Numerics: a schedule run on the scalar chain by the threaded executor, every weight recorded.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "exec/cpu_backend.h"
 #include "exec/scalar_chain.h"
+#include "models/gradient_clip.h"
 #include "schedules/graph.h"
 
 namespace unlatch::exec {
@@ -17,6 +19,7 @@ struct ChainProblem {
   std::vector<double> y = {};
   double rate = 0.1;
   models::OptimizerSpec optimizer = {};
+  std::optional<models::GradientClip> clip = {};
 };
 
 struct ChainResult {

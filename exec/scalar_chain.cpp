@@ -31,13 +31,20 @@ Tensor doubles(BufferPool& pool, std::span<const double> values) {
   return tensor;
 }
 
+/// Each weight is a layer of its own.
+std::vector<models::ParameterTensor> one_tensor_each(std::size_t weights) {
+  std::vector<models::ParameterTensor> tensors;
+  for (std::size_t j = 0; j < weights; ++j) tensors.push_back({j, 1, true});
+  return tensors;
+}
+
 }  // namespace
 
 ScalarChainModule::ScalarChainModule(std::vector<double> weights, Activation activation,
                                      const models::OptimizerSpec& optimizer)
     : initial_(std::move(weights)),
       activation_(activation),
-      optimizer_(optimizer, initial_.size()) {}
+      optimizer_(optimizer, one_tensor_each(initial_.size())) {}
 
 Tensor ScalarChainModule::initial_weights() const { return doubles(pool_, initial_); }
 

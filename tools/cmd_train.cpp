@@ -4,6 +4,7 @@
 
 #include "exec/cpu_backend.h"
 #include "schedules/error.h"
+#include "schedules/joint_updates.h"
 #include "sim/time_order.h"
 #include "tools/command.h"
 #include "tools/simulation.h"
@@ -96,6 +97,12 @@ TaskGraph ordered_by_profile(const Workload& workload, const TrainingPlan& plan,
   const sim::StageCosts costs(workload.costs_for(plan.spec, in_turn, plan.shape.ranks()).times);
   order_in_time(schedule, costs, workload, workload.disturbance, 0);
   return schedule.build();
+}
+
+/// A norm over the whole model is one that all stages wait for.
+Schedule schedule_of(const TrainingPlan& plan) {
+  const Schedule schedule = plan.spec.make(plan.shape);
+  return plan.clip && !plan.clip->of_stage ? with_joint_updates(schedule) : schedule;
 }
 
 /// Of a schedule that gathers the gradients of more batches than there are.
@@ -225,9 +232,9 @@ int run(const Arguments& arguments) {
   const int most_path = asked_path_length(arguments);
   const TrainingPlan plan = read_plan(arguments);
   require_writable(arguments);
-  const Schedule schedule = plan.spec.make(plan.shape);
+  const Schedule schedule = schedule_of(plan);
   TaskGraph graph = schedule.build();
-  require_momentum_fits(plan.optimizer, graph.learning());
+  require_optimizer_fits(plan.optimizer, graph.learning());
   require_updates(plan, graph);
   warn_of_too_many_threads(plan.threads, graph);
   const auto workload = profiled_workload(arguments, plan, graph);
@@ -274,10 +281,17 @@ std::vector<FlagGroup> flags() {
             {"batch-size", "B", "Samples a batch (64)"},
             {"epochs", "E", "Passes over the data (1)"},
             {"steps", "S", "Batches, instead of --epochs"},
-            {"optimizer", "SPEC", "sgd, momentum:momentum=0.9, nesterov:.., sum:.. (sgd)"},
-            {"weight-decay", "L", "Weight decay (0)"},
+            {"optimizer", "SPEC", optimizer_help},
+            {"weight-decay", "L",
+             "Added to the gradient times L; of adamw and lamb apart from it (the optimizer's)"},
             {"lr", "RATE", "Learning rate (0.1)"},
-            {"lr-schedule", "SPEC", "constant, linear, step:at=60/80,factor=0.1 or cosine"},
+            {"lr-schedule", "SPEC",
+             "constant, linear, cosine, step:at=60/80,factor=0.1 or polynomial:power=2,end=0, each "
+             "with warmup=BATCHES or warmup_epochs=E and start=0"},
+            {"lr-scaling", "linear|sqrt", "Scale --lr by the batch size over --lr-base-batch"},
+            {"lr-base-batch", "N", "Samples a batch that --lr is meant for"},
+            {"clip-norm", "X[,scope=stage]",
+             "Largest norm of a batch's gradient, over the model, or of each stage alone"},
             {"seed", "N", "Seed of weights and order of the data (0)"}}},
           {"Execution",
            {{"device", "WHERE", "cpu, cuda, or cuda:N[,N...] with a device for each rank (cpu)"},

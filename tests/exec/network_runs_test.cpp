@@ -30,6 +30,7 @@ struct NetworkRun {
   int micro_batches = 1;
   int workers = 0;
   int replicas = 1;
+  std::string optimizer = "momentum:momentum=0.9";
 };
 
 constexpr int batch_size = 16;
@@ -55,7 +56,7 @@ std::vector<float> train(const NetworkRun& run) {
                               .build();
   const int parts = graph.shape().micro_batches;
   const DnnRun stage_run{.micro_batch_size = batch_size / parts,
-                         .optimizer = models::OptimizerSpec::parse("momentum:momentum=0.9"),
+                         .optimizer = models::OptimizerSpec::parse(run.optimizer),
                          .seed = 7};
   std::vector<std::vector<std::unique_ptr<DnnStageModule>>> owned;
   std::vector<std::unique_ptr<LocalHead>> heads;
@@ -98,6 +99,22 @@ TEST(NetworkRuns, BackPropagationIsTheSameBitForBitHoweverTheModelIsCut) {
     for (const int stages : {2, 4}) {
       EXPECT_EQ(train({.model = model, .stages = stages}), whole) << model << " " << stages;
     }
+  }
+}
+
+TEST(NetworkRuns, EveryOptimizerIsTheSameBitForBitHoweverTheModelIsCut) {
+  for (const std::string_view optimizer : models::optimizer_names()) {
+    const std::string text = std::string(optimizer) + ":decay=0.01";
+    const std::vector<float> whole = train({.optimizer = text});
+    for (const int stages : {2, 3, 4}) {
+      EXPECT_EQ(train({.stages = stages, .optimizer = text}), whole) << text << " " << stages;
+    }
+  }
+  for (const char* per_tensor : {"lars", "lamb"}) {
+    const NetworkRun run{.model = "resnet20:input=data,width=8", .optimizer = per_tensor};
+    NetworkRun cut = run;
+    cut.stages = 3;
+    EXPECT_EQ(train(cut), train(run)) << per_tensor;
   }
 }
 
