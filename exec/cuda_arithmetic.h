@@ -15,29 +15,6 @@ namespace unlatch::exec::cuda {
 UNLATCH_HOST_DEVICE inline float relu(float x) { return x < 0 ? 0.0F : x; }
 UNLATCH_HOST_DEVICE inline float relu_gradient(float y, float g) { return y > 0 ? g : 0.0F; }
 
-/// Of models::Optimizer, the constants of one step.
-struct Step {
-  float rate;
-  float decay;
-  float momentum;     ///< b; 0: plain SGD, without a velocity
-  float of_velocity;  ///< 1 - s (1 - b)
-  float of_gradient;  ///< s
-  float unscale = 1;  ///< takes the loss scale off the gradient
-};
-
-/// One optimizer step on one weight; clears the gradient.
-UNLATCH_HOST_DEVICE inline void step_weight(const Step& step, float& weight, float& gradient,
-                                            float* velocity) {
-  const float g = step.unscale * gradient + step.decay * weight;
-  gradient = 0;
-  if (velocity == nullptr) {
-    weight -= step.rate * g;
-    return;
-  }
-  *velocity = step.momentum * *velocity + g;
-  weight -= step.rate * (step.of_velocity * *velocity + step.of_gradient * g);
-}
-
 /// What the optimizer of a stage knows of its gradient where the loss is scaled.
 struct GradientCheck {
   std::int32_t not_finite = 0;  ///< 1: the step at hand is left out

@@ -24,32 +24,6 @@ struct Slope {
   __device__ void operator()(std::size_t i) const { p[i] = T(factor * (wide(p[i]) - wide(g[i]))); }
 };
 
-/// Each thread of each block its share, then pairs of a block's shares until one is left.
-template <class T>
-__global__ void sum_squares(const T* x, std::size_t n, double* shares) {
-  __shared__ double of_threads[block];
-  const int thread = static_cast<int>(threadIdx.x);
-  of_threads[thread] = square_sum(x, n, static_cast<int>(blockIdx.x) * block + thread,
-                                  static_cast<int>(gridDim.x) * block);
-  for (int half = block / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (thread < half) of_threads[thread] += of_threads[thread + half];
-  }
-  if (thread == 0) shares[blockIdx.x] = of_threads[0];
-}
-
-/// One thread: the order of the sum must not change.
-struct EndEnergy {
-  const double* shares;
-  double factor;
-  double* energy;
-  __device__ void operator()(std::size_t) const {
-    double sum = 0;
-    for (int s = 0; s < energy_shares; ++s) sum += shares[s];
-    *energy = 1 + factor * sum;
-  }
-};
-
 template <class T>
 struct StepConstants {
   NormalisedStep step;
@@ -89,14 +63,6 @@ void launch_slope(StreamHandle stream, Precision precision, float factor, const 
   with_type(precision, [=](auto t) {
     launch(stream, n, Slope<decltype(t)>{factor, as(g, t), as(p, t)});
   });
-}
-
-void launch_energy(StreamHandle stream, Precision precision, const void* x, std::size_t n,
-                   double factor, double* shares, double* energy) {
-  with_type(precision, [=](auto t) {
-    start<sum_squares<decltype(t)>>(stream, energy_shares, block, as(x, t), n, shares);
-  });
-  launch(stream, 1, EndEnergy{shares, factor, energy});
 }
 
 void launch_synthesiser_step(StreamHandle stream, Precision precision, NormalisedStep step,

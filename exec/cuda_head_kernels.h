@@ -11,11 +11,6 @@ void launch_add_constants(StreamHandle stream, Precision precision, const float*
 /// p = factor * (p - g).
 void launch_slope(StreamHandle stream, Precision precision, float factor, const void* g, void* p,
                   std::size_t n);
-/// *energy = 1 + factor * the sum of the squares of x. `shares` holds energy_shares numbers.
-inline constexpr int energy_shares = 64;
-void launch_energy(StreamHandle stream, Precision precision, const void* x, std::size_t n,
-                   double factor, double* shares, double* energy);
-
 /// Steps down a slope by the rate over the energy, all of it on the device: the host never learns
 /// the energy. `check` is null where nobody looks.
 struct NormalisedStep {

@@ -5,6 +5,7 @@
 
 #include "exec/classifier_head.h"
 #include "exec/cuda_head_kernels.h"
+#include "exec/cuda_square_sum.h"
 #include "exec/head_networks.h"
 
 namespace unlatch::exec::cuda {
@@ -75,11 +76,11 @@ class Synthesiser : public LocalHead {
     const double samples = output_.samples;
     device().launch(launch_slope, output_.precision(), static_cast<float>(2 / samples),
                     device().read<void>(gradient), device().write<void>(slope), output_.elements());
-    const Tensor squares = device().take((energy_shares + 1) * sizeof(double));
+    const Tensor squares = device().take((square_shares + 1) * sizeof(double));
     auto* shares = device().write<double>(squares);
-    double* energy = shares + energy_shares;
-    device().launch(launch_energy, output_.precision(), device().read<void>(output),
-                    output_.elements(), meetings_with_weights(output_.shape) / samples, shares,
+    double* energy = shares + square_shares;
+    device().launch(launch_square_sum, output_.precision(), device().read<void>(output),
+                    output_.elements(), meetings_with_weights(output_.shape) / samples, 1.0, shares,
                     energy);
     net_->backward(weights_, *tape, slope, 1, false, gradient_, workspace);
     auto* check = check_.empty() ? nullptr : device().write<GradientCheck>(check_);

@@ -1,7 +1,6 @@
 #include "exec/cuda_kernels.h"
 
 #include "exec/cuda_each.cuh"
-#include "exec/cuda_gradient_check.cuh"
 
 namespace unlatch::exec::cuda {
 namespace {
@@ -100,28 +99,6 @@ struct SumRows {
   }
 };
 
-struct Optimize {
-  Step step;
-  float* weights;
-  float* gradient;
-  float* velocity;
-  const GradientCheck* check;
-  __device__ void operator()(std::size_t i) const {
-    if (leaves_out(check)) {
-      gradient[i] = 0;
-    } else {
-      step_weight(step, weights[i], gradient[i], velocity == nullptr ? nullptr : velocity + i);
-    }
-  }
-};
-
-struct Coast {
-  float factor;
-  const float* velocity;
-  float* weights;
-  __device__ void operator()(std::size_t i) const { weights[i] -= factor * velocity[i]; }
-};
-
 }  // namespace
 
 void launch_relu(StreamHandle stream, Precision precision, const void* x, void* y, std::size_t n) {
@@ -185,18 +162,6 @@ void launch_cross_entropy(StreamHandle stream, Precision precision, const void* 
         CrossEntropy<decltype(t)>{as(logits, t), labels, classes, share, as(gradient, t), of_rows});
   });
   launch(stream, 1, SumRows{of_rows, rows, total});
-}
-
-void launch_optimizer(StreamHandle stream, Step step, float* weights, float* gradient,
-                      float* velocity, std::size_t n, GradientCheck* check) {
-  if (check != nullptr) launch(stream, n, LookForNotFinite{gradient, check});
-  launch(stream, n, Optimize{step, weights, gradient, velocity, check});
-  if (check != nullptr) launch(stream, 1, EndStep{check});
-}
-
-void launch_coast(StreamHandle stream, float factor, const float* velocity, float* weights,
-                  std::size_t n) {
-  launch(stream, n, Coast{factor, velocity, weights});
 }
 
 }  // namespace unlatch::exec::cuda

@@ -41,12 +41,4 @@ void launch_cross_entropy(StreamHandle stream, Precision precision, const void* 
                           const std::int32_t* labels, int rows, int classes, double share,
                           void* gradient, RowLoss* of_rows, RowLoss* total);
 
-/// One step of all weights of a stage. `velocity` is null for plain SGD. A step whose gradient
-/// holds an infinity or no number only clears the gradient; `check` is null where nobody looks.
-void launch_optimizer(StreamHandle stream, Step step, float* weights, float* gradient,
-                      float* velocity, std::size_t n, GradientCheck* check);
-/// weights -= factor * velocity.
-void launch_coast(StreamHandle stream, float factor, const float* velocity, float* weights,
-                  std::size_t n);
-
 }  // namespace unlatch::exec::cuda

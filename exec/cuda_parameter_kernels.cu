@@ -2,6 +2,7 @@
 
 #include "exec/cuda_each.cuh"
 #include "exec/cuda_gradient_check.cuh"
+#include "models/gradient_clip.h"
 
 namespace unlatch::exec::cuda {
 namespace {
@@ -42,6 +43,21 @@ struct MoveBack {
   const float* mean;
   float* weights;
   __device__ void operator()(std::size_t i) const { weights[i] -= steps * mean[i]; }
+};
+
+struct AddDouble {
+  const double* more;
+  double* sum;
+  __device__ void operator()(std::size_t) const { *sum += *more; }
+};
+
+struct Clip {
+  double most;
+  const double* squares;
+  float* gradient;
+  __device__ void operator()(std::size_t i) const {
+    gradient[i] *= static_cast<float>(models::clip_factor(most, *squares));
+  }
 };
 
 // ---- compression --------------------------------------------------------------------------------
@@ -171,6 +187,15 @@ void launch_note_step(StreamHandle stream, float kept, float* mean, const float*
 void launch_move_back(StreamHandle stream, float steps, const float* mean, float* weights,
                       std::size_t n) {
   launch(stream, n, MoveBack{steps, mean, weights});
+}
+
+void launch_add_double(StreamHandle stream, const double* more, double* sum) {
+  launch(stream, 1, AddDouble{more, sum});
+}
+
+void launch_clip(StreamHandle stream, double most, const double* squares, float* gradient,
+                 std::size_t n) {
+  launch(stream, n, Clip{most, squares, gradient});
 }
 
 void launch_compress(StreamHandle stream, CompressionStep step, float* momentum, float* sums,

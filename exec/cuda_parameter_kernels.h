@@ -21,6 +21,12 @@ void launch_note_step(StreamHandle stream, float kept, float* mean, const float*
 void launch_move_back(StreamHandle stream, float steps, const float* mean, float* weights,
                       std::size_t n);
 
+/// *sum += *more.
+void launch_add_double(StreamHandle stream, const double* more, double* sum);
+/// gradient *= models::clip_factor() of the sum of squares.
+void launch_clip(StreamHandle stream, double most, const double* squares, float* gradient,
+                 std::size_t n);
+
 /// Of models::compress().
 struct CompressionStep {
   double clip;  ///< 0: none

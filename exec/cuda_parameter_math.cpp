@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "exec/cuda_parameter_kernels.h"
+#include "exec/cuda_square_sum.h"
 #include "models/data_parallel.h"
 
 namespace unlatch::exec::cuda {
@@ -73,6 +74,27 @@ void CudaParameterMath::compress(const Compression& spec, int update, Gathered& 
                  device_.write(gathered.sum), device_.write(here), n, check(),
                  device_.write<CompressionScratch>(scratch));
   if (here.data<std::byte>() != gradient.data<std::byte>()) device_.copy_into(gradient, here);
+}
+
+Tensor CudaParameterMath::square_sum(const Tensor& gradient) {
+  Tensor sum = device_.take(sizeof(double));
+  const Tensor shares = device_.take(square_shares * sizeof(double));
+  device_.launch(launch_square_sum, Precision::fp32, device_.read<void>(gradient), floats(gradient),
+                 unscale_ * unscale_, 0.0, device_.write<double>(shares),
+                 device_.write<double>(sum));
+  return sum;
+}
+
+/// The sums may have been made on other devices.
+void CudaParameterMath::clip(double most, std::span<const Tensor> squares, Tensor& gradient) {
+  if (gradient.empty()) return;  // layers without parameters
+  const Tensor sum = device_.copy_of(squares.front());
+  for (const Tensor& of_one : squares.subspan(1)) {
+    const Tensor here = device_.brought(of_one);
+    device_.launch(launch_add_double, device_.read<double>(here), device_.write<double>(sum));
+  }
+  device_.launch(launch_clip, most, device_.read<double>(sum), device_.write(gradient),
+                 floats(gradient));
 }
 
 void CudaParameterMath::note_step(double kept, Tensor& mean, const Tensor& before,

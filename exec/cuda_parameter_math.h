@@ -20,6 +20,8 @@ class CudaParameterMath : public ParameterMath {
   void local_step(const LocalStep& spec, Tensor& weights, const Tensor& gradient,
                   const Tensor& earlier, double rate) override;
   void compress(const Compression& spec, int update, Gathered& gathered, Tensor& gradient) override;
+  Tensor square_sum(const Tensor& gradient) override;
+  void clip(double most, std::span<const Tensor> squares, Tensor& gradient) override;
   void note_step(double kept, Tensor& mean, const Tensor& before, const Tensor& after) override;
   void move_back(int delay, const Tensor& mean, Tensor& weights) override;
 

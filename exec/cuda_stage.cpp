@@ -4,7 +4,6 @@
 #include <bit>
 #include <utility>
 
-#include "exec/cuda_step.h"
 #include "schedules/error.h"
 
 namespace unlatch::exec::cuda {
@@ -31,13 +30,13 @@ CudaStage::CudaStage(const models::Model& model, const models::StageRange& range
     : chain_(model.layers_of(range), place),
       rank_(rank),
       slots_(slots),
-      optimizer_(run.optimizer),
       seed_(run.seed),
       loss_scale_(loss_scale),
       initial_(models::initial_weights(model, range, run.seed)),
+      optimizer_(run.optimizer, models::parameter_tensors(model, range), loss_scale, device(),
+                 rank),
       math_(device(), loss_scale, check_) {
   statistics_ = device().upload(rank, models::initial_statistics(model, range));
-  if (optimizer_.momentum != 0) velocity_ = zero_gradient();
   if (loss_scale != 1) check_ = device().upload(rank, std::array<float, 2>{});  // both counts 0
 }
 
@@ -162,18 +161,12 @@ void CudaStage::all_reduce(std::span<Tensor* const> tensors, double factor) {
 
 Tensor CudaStage::predicted(const Tensor& weights, int updates, double rate) {
   Tensor moved = device().copy_of(weights);
-  if (velocity_.empty()) return moved;
-  device().launch(launch_coast, static_cast<float>(models::coast_factor(optimizer_, updates, rate)),
-                  device().read(velocity_), device().write(moved), floats(moved));
+  optimizer_.coast(moved, updates, rate);
   return moved;
 }
 
-/// A server's weights are stepped by all copies in turn, on the devices of their ranks.
 void CudaStage::update(Tensor& weights, Tensor& gradient, double rate) {
-  velocity_ = device().brought(std::move(velocity_));
-  device().launch(launch_optimizer, step_of(optimizer_, rate, loss_scale_), device().write(weights),
-                  device().write(gradient), velocity_.empty() ? nullptr : device().write(velocity_),
-                  floats(weights), math_.check());
+  optimizer_.step(weights, gradient, rate, math_.check());
 }
 
 std::vector<std::unique_ptr<CudaStage>> make_cuda_stages(

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exec/cuda_op.h"
+#include "exec/cuda_optimizer.h"
 #include "exec/cuda_parameter_math.h"
 #include "exec/dnn_stage.h"
 #include "exec/layer_chain.h"
@@ -54,7 +55,7 @@ class CudaStage : public StageModule {
             Workspace& workspace) override;
   void report_loss(const Tensor& output, const Tensor& target, double scale, Tensor* gradient,
                    Workspace& workspace, std::function<void(const Loss&)> report) override;
-  std::size_t optimizer_bytes() const override { return velocity_.bytes(); }
+  std::size_t optimizer_bytes() const override { return optimizer_.bytes(); }
   Tensor received(Tensor tensor) override { return device().brought(std::move(tensor)); }
   Tensor copy_of(const Tensor& weights) override { return device().copy_of(weights); }
   void all_reduce(std::span<Tensor* const> tensors, double factor) override;
@@ -77,13 +78,12 @@ class CudaStage : public StageModule {
   LayerChain<Op> chain_;
   Rank rank_;
   const LossSlots& slots_;
-  models::OptimizerSpec optimizer_;
   std::uint64_t seed_;
   double loss_scale_;
   std::vector<float> initial_;
   Tensor statistics_;
-  Tensor velocity_;  ///< empty for plain SGD
-  Tensor check_;     ///< empty where the loss is not scaled
+  CudaOptimizer optimizer_;
+  Tensor check_;  ///< empty where the loss is not scaled
   CudaParameterMath math_;
 };
 

@@ -116,6 +116,7 @@ class DeviceProfiler {
     const Samples loss = layers_ > 1 ? difference(last.forward, last.recompute) : Samples{0};
     LayerProfile profile{.model = model_.name,
                          .optimizer = options_.optimizer.name,
+                         .optimizer_slots = options_.optimizer.slots(),
                          .micro_batch_size = options_.micro_batch_size,
                          .samples = static_cast<int>(step_.size()),
                          .left_out = left_out_,

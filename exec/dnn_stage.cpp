@@ -6,6 +6,7 @@
 #include "exec/dnn_chain.h"
 #include "exec/dnn_loss.h"
 #include "exec/host_parameter_math.h"
+#include "exec/optimizer_state.h"
 #include "schedules/error.h"
 
 namespace unlatch::exec {
@@ -44,14 +45,15 @@ struct DnnStageModule::Parts {
   HostParameterMath<float> math;
   BufferPool pool;
 
-  Parts(Chain layers, std::vector<float> weights, std::vector<float> running, const DnnRun& run)
+  Parts(Chain layers, std::vector<float> weights, std::vector<float> running,
+        models::Optimizer<float> stepper, std::uint64_t seed_of_run)
       : chain(std::move(layers)),
         to_rows(chain.output().engine, chain.output().layout, rows(chain.output())),
         from_rows(chain.output().engine, rows(chain.output()), chain.output().layout),
         initial(std::move(weights)),
         statistics(std::move(running)),
-        optimizer(run.optimizer, initial.size()),
-        seed(run.seed) {}
+        optimizer(std::move(stepper)),
+        seed(seed_of_run) {}
 
   static dnnl::memory::desc rows(const Place& place) {
     return plain_layout(place.samples, place.shape);
@@ -156,7 +158,7 @@ void DnnStageModule::update(Tensor& weights, Tensor& gradient, double rate) {
 
 void DnnStageModule::visit_state(StateVisitor& visitor) {
   visitor.reals("running statistics", std::span(parts_->statistics));
-  visitor.reals("optimizer", parts_->optimizer.velocity());
+  visit_optimizer(visitor, parts_->optimizer);
 }
 
 std::unique_ptr<StageModule::Tape> DnnStageModule::empty_tape() const {
@@ -176,9 +178,10 @@ std::unique_ptr<DnnStageModule> DnnStageModule::make(const models::Model& model,
   // Primitives remember for how many threads they were made.
   const OneMathsThread one_thread;
   Chain chain(model.layers_of(range), input);
-  return std::unique_ptr<DnnStageModule>(new DnnStageModule(
-      std::make_unique<Parts>(std::move(chain), models::initial_weights(model, range, run.seed),
-                              models::initial_statistics(model, range), run)));
+  return std::unique_ptr<DnnStageModule>(new DnnStageModule(std::make_unique<Parts>(
+      std::move(chain), models::initial_weights(model, range, run.seed),
+      models::initial_statistics(model, range),
+      models::Optimizer<float>(run.optimizer, models::parameter_tensors(model, range)), run.seed)));
 }
 
 void require_stages(const models::Model& model, std::span<const models::StageRange> ranges,

@@ -5,6 +5,7 @@
 
 #include "models/data_parallel.h"
 #include "models/drift.h"
+#include "models/gradient_clip.h"
 
 namespace unlatch::exec {
 namespace {
@@ -46,6 +47,24 @@ void HostParameterMath<Real>::compress(const Compression& spec, int update, Gath
                                        Tensor& gradient) {
   models::compress(spec, update, gathered.momentum.as<Real>(), gathered.sum.as<Real>(),
                    gradient.as<Real>());
+}
+
+template <class Real>
+Tensor HostParameterMath<Real>::square_sum(const Tensor& gradient) {
+  Tensor sum = pool_.take(sizeof(double));
+  double squares = 0;
+  for (const double g : read<Real>(gradient)) squares += g * g;
+  *sum.data<double>() = squares;
+  return sum;
+}
+
+template <class Real>
+void HostParameterMath<Real>::clip(double most, std::span<const Tensor> squares, Tensor& gradient) {
+  double sum = 0;
+  for (const Tensor& of_one : squares) sum += *of_one.data<double>();
+  const double factor = models::clip_factor(most, sum);
+  if (factor == 1) return;
+  for (Real& g : gradient.as<Real>()) g *= static_cast<Real>(factor);
 }
 
 template <class Real>

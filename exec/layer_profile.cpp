@@ -55,7 +55,9 @@ class ProfiledModel {
       const auto running = models::initial_statistics(model, static_cast<int>(j));
       weights_.insert(weights_.end(), layer.begin(), layer.end());
       statistics_.insert(statistics_.end(), running.begin(), running.end());
-      optimizers_.emplace_back(options.optimizer, layer.size());
+      const int number = static_cast<int>(j);
+      optimizers_.emplace_back(options.optimizer,
+                               models::parameter_tensors(model, {number, number}));
       sizes_.push_back(layer.size());
     }
     gradient_.resize(weights_.size());
@@ -250,6 +252,7 @@ class LayerProfiler::Bursts {
   LayerProfile profile() const {
     return {.model = model_.name,
             .optimizer = options_.optimizer.name,
+            .optimizer_slots = options_.optimizer.slots(),
             .micro_batch_size = options_.micro_batch_size,
             .workers = options_.workers,
             .samples = samples(),

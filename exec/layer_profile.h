@@ -48,6 +48,7 @@ struct LayerCost {
 struct LayerProfile {
   std::string model;
   std::string optimizer;
+  int optimizer_slots = 0;  ///< numbers of its state for each parameter
   int micro_batch_size = 0;
   int workers = 1;   ///< that worked at the same time
   int samples = 0;   ///< behind every measurement

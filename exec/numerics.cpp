@@ -44,7 +44,8 @@ ChainRun::ChainRun(const TaskGraph& graph, const ChainProblem& problem)
   for (const double weight : problem.weights) seen_.weights_by_update.push_back({weight});
   seen_.losses.resize(graph.shape().all_micro_batches());
   runner_ = std::make_unique<StageRunner>(
-      graph, modules, feed_, [rate = problem.rate](int) { return rate; }, observer(), lent);
+      graph, modules, feed_, [rate = problem.rate](int) { return rate; }, observer(), lent,
+      StatisticUpdates::forward, problem.clip);
 }
 
 Observer ChainRun::observer() {

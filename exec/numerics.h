@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "exec/cpu_backend.h"
 #include "exec/scalar_chain.h"
 #include "exec/stage_runner.h"
+#include "models/gradient_clip.h"
 #include "models/partition.h"
 #include "schedules/graph.h"
 
@@ -20,6 +22,7 @@ struct ChainProblem {
   std::vector<double> y = {};
   double rate = 0.1;
   models::OptimizerSpec optimizer = {};
+  std::optional<models::GradientClip> clip = {};
 };
 
 struct ChainResult {

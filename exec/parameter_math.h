@@ -2,6 +2,8 @@
 // beyond an optimizer's step; the seam to where those lie.
 #pragma once
 
+#include <span>
+
 #include "exec/tensor.h"
 #include "schedules/learning.h"
 
@@ -30,6 +32,11 @@ class ParameterMath {
   /// models::compress().
   virtual void compress(const Compression& spec, int update, Gathered& gathered,
                         Tensor& gradient) = 0;
+  /// The sum of the squares of a gradient, its loss scale taken off: a double where the task at
+  /// hand runs.
+  virtual Tensor square_sum(const Tensor& gradient) = 0;
+  /// Multiplies a gradient by models::clip_factor() of these sums' sum, in their order.
+  virtual void clip(double most, std::span<const Tensor> squares, Tensor& gradient) = 0;
   /// models::note_step(): a mean of steps, which keeps such a share of itself.
   virtual void note_step(double kept, Tensor& mean, const Tensor& before, const Tensor& after) = 0;
   /// models::move_back().

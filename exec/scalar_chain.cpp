@@ -1,5 +1,7 @@
 #include "exec/scalar_chain.h"
 
+#include "exec/optimizer_state.h"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -36,13 +38,20 @@ Tensor doubles(BufferPool& pool, std::span<const double> values) {
   return tensor;
 }
 
+/// Each weight is a layer of its own.
+std::vector<models::ParameterTensor> one_tensor_each(std::size_t weights) {
+  std::vector<models::ParameterTensor> tensors;
+  for (std::size_t j = 0; j < weights; ++j) tensors.push_back({j, 1, true});
+  return tensors;
+}
+
 }  // namespace
 
 ScalarChainModule::ScalarChainModule(std::vector<double> weights, Activation activation,
                                      const models::OptimizerSpec& optimizer)
     : initial_(std::move(weights)),
       activation_(activation),
-      optimizer_(optimizer, initial_.size()) {}
+      optimizer_(optimizer, one_tensor_each(initial_.size())) {}
 
 Tensor ScalarChainModule::initial_weights() const { return doubles(pool_, initial_); }
 
@@ -50,9 +59,7 @@ Tensor ScalarChainModule::zero_gradient() const {
   return pool_.take_zeroed(initial_.size() * sizeof(double));
 }
 
-void ScalarChainModule::visit_state(StateVisitor& visitor) {
-  visitor.reals("optimizer", optimizer_.velocity());
-}
+void ScalarChainModule::visit_state(StateVisitor& visitor) { visit_optimizer(visitor, optimizer_); }
 
 std::unique_ptr<StageModule::Tape> ScalarChainModule::empty_tape() const {
   return std::make_unique<ScalarTape>();

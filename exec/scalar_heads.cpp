@@ -1,5 +1,7 @@
 #include "exec/scalar_heads.h"
 
+#include "exec/optimizer_state.h"
+
 #include "models/random.h"
 
 namespace unlatch::exec {
@@ -28,7 +30,7 @@ void ScalarHead::update(double rate) {
 void ScalarHead::visit_state(StateVisitor& visitor) {
   visitor.reals("weight", std::span(weight_));
   visitor.reals("gradient", std::span(sum_));
-  visitor.reals("optimizer", optimizer_.velocity());
+  visit_optimizer(visitor, optimizer_);
 }
 
 void ScalarSynthesiser::visit_state(StateVisitor& visitor) {

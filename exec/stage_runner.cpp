@@ -11,7 +11,8 @@ namespace unlatch::exec {
 
 StageRunner::StageRunner(const TaskGraph& graph, std::vector<StageModule*> modules, Feed& feed,
                          std::function<double(int)> rate, Observer observer,
-                         std::vector<LocalHead*> heads, StatisticUpdates statistics)
+                         std::vector<LocalHead*> heads, StatisticUpdates statistics,
+                         const std::optional<models::GradientClip>& clip)
     : graph_(graph),
       feed_(feed),
       rate_(std::move(rate)),
@@ -37,6 +38,7 @@ StageRunner::StageRunner(const TaskGraph& graph, std::vector<StageModule*> modul
     open(k, modules[k.value], local && !is_last(k) ? heads[k.value] : nullptr);
   }
   copies_ = make_copies(graph, stages_);
+  if (clip) clipping_.emplace(graph, *clip, stages_);
   if (graph.learning().rescaled_updates > 0 || graph.learning().drift_decay > 0) follow_drift();
 }
 
@@ -288,13 +290,18 @@ void StageRunner::backward(const Task& task, Workspace& workspace) {
         stage.module->backward_input(weights, stage.tapes.at(i), error, scale, sends, workspace);
   }
   if (sends) stages_[task.stage.value - 1].errors.put(i, std::move(gradient));
-  if (task.op == Op::backward) return forget(task);
+  if (task.op == Op::backward) return end_gradient(task);
   stage.tapes.shrank(i);
 }
 
 void StageRunner::backward_weight(const Task& task, Workspace& workspace) {
   state(task).module->backward_weight(state(task).tapes.at(task.micro_batch.value),
                                       gradient_of(task), workspace);
+  end_gradient(task);
+}
+
+void StageRunner::end_gradient(const Task& task) {
+  if (clipping_) clipping_->note_gradient(task);
   forget(task);
 }
 
@@ -311,6 +318,7 @@ void StageRunner::update(const Task& task) {
     stage.weights = stage.module->copy_of(stage.weights);
   }
   const double rate = rate_of(task);
+  if (clipping_) clipping_->clip(task);
   const Tensor before = drifts_.empty() ? Tensor{} : stage.module->copy_of(stage.weights);
   if (copies_) {
     copies_->update(task, rate);
@@ -331,6 +339,7 @@ void StageRunner::update(const Task& task) {
 
 void StageRunner::all_reduce(const Task& task) {
   copies_->all_reduce(task, rate_(batch_of(graph_, task)));
+  if (clipping_) clipping_->note_sum(task);
   if (copies_->has_server()) observe_server(task);
 }
 

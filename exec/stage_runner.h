@@ -3,9 +3,11 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "exec/copies.h"
+#include "exec/gradient_clipping.h"
 #include "exec/task_runner.h"
 #include "schedules/graph.h"
 #include "traces/memory.h"
@@ -33,12 +35,14 @@ class StageRunner : public TaskRunner {
  public:
   /// `rate` gives the learning rate for the gradient of a batch. Everything referred to must
   /// outlive the runner. `heads` are for schedules with local gradients, one a stage, null for the
-  /// last. Throws Error unless there is one module a stage, and one head where they are needed, and
-  /// where statistics would be moved by forwards that may run at once.
+  /// last. Throws Error unless there is one module a stage, and one head where they are needed,
+  /// where statistics would be moved by forwards that may run at once, and like GradientClipping,
+  /// where gradients are clipped.
   StageRunner(const TaskGraph& graph, std::vector<StageModule*> modules, Feed& feed,
               std::function<double(int batch)> rate, Observer observer = {},
               std::vector<LocalHead*> heads = {},
-              StatisticUpdates statistics = StatisticUpdates::forward);
+              StatisticUpdates statistics = StatisticUpdates::forward,
+              const std::optional<models::GradientClip>& clip = {});
 
   void run(const Task& task, Workspace& workspace) override;
 
@@ -73,6 +77,7 @@ class StageRunner : public TaskRunner {
   void backward(const Task& task, Workspace& workspace);  ///< B and I
   void backward_weight(const Task& task, Workspace& workspace);
   Tensor output_gradient(const Task& task, Workspace& workspace);
+  void end_gradient(const Task& task);
   void forget(const Task& task);
   void learn(const Task& task, Workspace& workspace);
   void update(const Task& task);
@@ -101,6 +106,7 @@ class StageRunner : public TaskRunner {
   std::vector<int> delays_;  ///< forward staleness by stage, where PipeMare's corrections need it
   std::vector<Tensor> drifts_;      ///< mean steps of each stage's weights, likewise
   std::unique_ptr<Copies> copies_;  ///< null for one copy of the model
+  std::optional<GradientClipping> clipping_;
 };
 
 }  // namespace unlatch::exec

@@ -1,65 +1,57 @@
-// Optimizer: plain SGD, momentum, Nesterov and SUM in velocity form, on one stage's flat weights.
+// Optimizer: the steps of one stage's flat weights on the CPU.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
+#include "models/optimizer_spec.h"
+#include "models/optimizer_step.h"
+#include "models/parameter_tensors.h"
+
 namespace unlatch::models {
-
-/// v <- b v + g; x <- x - rate [ (1 - s (1-b)) v + s g ], g including decay * x of the weights at
-/// update time. s = 0 heavy ball, s = 1 Nesterov, b = 0 SGD.
-/// (Stochastic unified momentum, Xu et al., CVPR 2020, eq. 3, at a constant rate.)
-struct OptimizerSpec {
-  std::string name = "sgd";  ///< sgd, momentum, nesterov, sum
-  double momentum = 0;       ///< b, 0 <= b < 1
-  double s = 0;
-  double weight_decay = 0;
-
-  /// "sgd", "momentum:momentum=0.9", "nesterov:momentum=0.9", "sum:momentum=0.9,s=1"; each also
-  /// takes "decay=0", the weight decay. The values here are the defaults.
-  /// Throws Error with the closest valid names and keys.
-  static OptimizerSpec parse(std::string_view text);
-};
-
-/// What `steps` more steps at this rate would take of the weights for each unit of velocity, if all
-/// gradients to come were 0 and nothing decayed.
-double coast_factor(const OptimizerSpec& spec, int steps, double rate);
 
 /// State for one stage; Real is float or double.
 template <class Real>
 class Optimizer {
  public:
-  Optimizer(const OptimizerSpec& spec, std::size_t parameters);
+  /// The tensors follow each other and are all of the weights.
+  Optimizer(const OptimizerSpec& spec, std::vector<ParameterTensor> tensors);
+  /// Weights that are one adapted tensor.
+  Optimizer(const OptimizerSpec& spec, std::size_t parameters)
+      : Optimizer(spec, std::vector{ParameterTensor{0, parameters, true}}) {}
+
   /// Steps the weights in place. The gradient is left as it is.
   void step(std::span<Real> weights, std::span<const Real> gradient, double rate);
   /// The weights after that many more steps at this rate, if all gradients to come were 0 and
-  /// nothing decayed. In place.
+  /// nothing decayed. In place. Throws Error unless the optimizer coasts().
   void coast(std::span<Real> weights, int steps, double rate) const;
-  std::span<Real> velocity() { return velocity_; }
-  std::size_t bytes() const { return velocity_.size() * sizeof(Real); }
+
+  /// All that a later step depends on but the weights: slots() numbers a parameter, one slot behind
+  /// the other, zeros at first; and how many steps were taken.
+  std::span<Real> state() { return state_; }
+  std::int64_t steps() const { return count_.steps(); }
+  void set_steps(std::int64_t steps) { count_.set(spec_, steps); }
+  std::size_t bytes() const { return state_.size() * sizeof(Real); }
 
  private:
+  rules::Slots<Real> slots_of(std::size_t parameter) {
+    return {state_.data() + parameter, parameters_};
+  }
+  template <class Rule>
+  void step_by(const Rule& rule, std::span<Real> weights, std::span<const Real> gradient);
+  template <class Rule>
+  void step_tensors_by(const Rule& rule, std::span<Real> weights, std::span<const Real> gradient);
+
   OptimizerSpec spec_;
-  std::vector<Real> velocity_;  ///< empty for plain SGD
+  std::vector<ParameterTensor> tensors_;
+  std::size_t parameters_;
+  std::vector<Real> state_;
+  StepCount count_;
 };
 
 extern template class Optimizer<float>;
 extern template class Optimizer<double>;
-
-/// Learning rate as a function of the batch index of the gradient.
-struct RateSchedule {
-  enum class Kind { constant, linear, step, cosine } kind = Kind::constant;
-  double rate = 0.1;
-  std::vector<int> at{};  ///< step: epochs after which the rate is multiplied by factor
-  double factor = 0.1;    ///< step
-
-  /// "constant", "linear" (to 0 at the end), "step:at=60/80,factor=0.1", "cosine".
-  static RateSchedule parse(std::string_view text, double rate);
-  /// Rate of the gradient of one batch of `batches` in all, `per_epoch` an epoch.
-  double at_batch(int batch, int batches, int per_epoch) const;
-};
 
 }  // namespace unlatch::models

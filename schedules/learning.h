@@ -108,6 +108,9 @@ struct Learning {
   /// PipeMare T2: backwards read weights moved back by the mean steps of a stage's delay, the mean
   /// forgetting to this share within it; 0: they do not.
   double drift_decay = 0;
+  /// No stage updates before the gradients of a batch are whole on all stages, and all copies' sums
+  /// are made; set by with_joint_updates().
+  bool joint_updates = false;
   bool leaves_gradients = false;  ///< the last gradients of a stage may stay without an update
   LocalGradients local_gradients = {};
   Sources sources = {};

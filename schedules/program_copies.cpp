@@ -17,9 +17,19 @@ bool ProgramRunner::gather_copies(int p, const Item& item) {
   if (agreement().kind == AgreementKind::delayed) return gather_delayed(p, item);
   if (item.op != Op::update) return true;
   if (agreement().kind == AgreementKind::sum) {
-    return need_all_reduce(p, item.stage, stages_[item.stage.value].updates);
+    return need_sums(p, item);
   }
   if (agreement().kind == AgreementKind::server) return gather_served(p, item);
+  return true;
+}
+
+/// Its own, or those of all stages.
+bool ProgramRunner::need_sums(int p, const Item& update) {
+  const int number = stages_[update.stage.value].updates;
+  if (!schedule_.learning().joint_updates) return need_all_reduce(p, update.stage, number);
+  for (const Stage k : up_to<Stage>(shape_.stages_a_copy())) {
+    if (!need_all_reduce(p, k, number)) return false;
+  }
   return true;
 }
 

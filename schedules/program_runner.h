@@ -187,6 +187,7 @@ class ProgramRunner {
   bool gather_copies(int p, const Item& item);
   bool gather_delayed(int p, const Item& item);
   bool gather_served(int p, const Item& item);
+  bool need_sums(int p, const Item& update);
   bool need_all_reduce(int p, Stage k, int number);
   bool need_update(int p, Stage k, int number);
   void join(int p, const Item& update, int number, Slot input);

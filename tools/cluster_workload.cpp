@@ -39,7 +39,7 @@ PieceCosts cluster_costs(const ClusterWorkload& workload, const sim::DeviceType&
   const auto element = static_cast<double>(exec::bytes_of(workload.precision));
   const double samples = size;
   PieceCosts piece;
-  piece.optimizer_state = workload.optimizer.momentum > 0;
+  piece.optimizer_slots = workload.optimizer.slots();
   piece.input_bytes = workload.model.input_bytes * samples;
   for (const models::LayerFacts& layer : workload.model.layers) {
     const bool is_first = piece.forward.empty();
@@ -54,7 +54,7 @@ PieceCosts cluster_costs(const ClusterWorkload& workload, const sim::DeviceType&
         trains ? time(layer.weight_gradient_flops * samples, moved_for_weights) : 0);
     piece.backward.push_back(piece.input_gradient.back() + piece.weight_gradient.back());
     const double own = layer.tied && stages == 1 ? 0 : static_cast<double>(layer.parameters);
-    const double state = piece.optimizer_state ? 2 : 0;
+    const double state = 2 * piece.optimizer_slots;
     piece.update.push_back(own > 0 ? time(4 * own, own * float_bytes * (3 + state)) : 0);
     piece.output_bytes.push_back(layer.output_bytes * samples);
     piece.tape_bytes.push_back(layer.tape_bytes * samples);

@@ -113,7 +113,7 @@ int run(const Arguments& arguments) {
   if (problem.x.empty())
     exec::fill_with_golden_data(problem, spec.effective(shape).all_micro_batches());
   const TaskGraph graph = spec.make(shape).build();
-  require_momentum_fits(problem.optimizer, graph.learning());
+  require_optimizer_fits(problem.optimizer, graph.learning());
   const int threads = asked_threads(arguments);
   warn_of_too_many_threads(threads, graph);
   const exec::ChainResult result = exec::run_chain(graph, problem, {.workers = threads});
@@ -156,7 +156,7 @@ Command numerics_command() {
                    {"x", "LIST", "Inputs, one a micro-batch"},
                    {"y", "LIST", "Targets, one a micro-batch"},
                    {"lr", "RATE", "Learning rate (0.1)"},
-                   {"optimizer", "SPEC", "sgd, momentum:momentum=0.9, nesterov:.., sum:.. (sgd)"},
+                   {"optimizer", "SPEC", optimizer_help},
                    {"weight-decay", "L", "Weight decay (0)"}}}},
       .run = run};
 }

@@ -227,7 +227,7 @@ Command profile_command() {
             {{"model", "NAME", "Model to measure"},
              {"data", "SPEC", "Data that it is fed with (digits)"},
              {"batch-size", "B[,B...]", "Sizes of a piece to measure (64)"},
-             {"optimizer", "SPEC", "Optimizer of the update (sgd)"},
+             {"optimizer", "SPEC", optimizer_help},
              {"weight-decay", "L", "Weight decay (0)"},
              {"seed", "N", "Seed (0)"}}},
            {"Measuring",

@@ -4,6 +4,7 @@
 
 #include "exec/cpu_backend.h"
 #include "schedules/error.h"
+#include "schedules/joint_updates.h"
 #include "sim/time_order.h"
 #include "tools/terminal.h"
 #include "tools/training.h"
@@ -72,6 +73,12 @@ TaskGraph ordered_in_time(const Workload& workload, const TrainingPlan& plan,
   return schedule.build();
 }
 
+/// A norm over the whole model is one that all stages wait for.
+Schedule schedule_of(const TrainingPlan& plan) {
+  const Schedule schedule = plan.spec.make(plan.shape);
+  return plan.clip && !plan.clip->of_stage ? with_joint_updates(schedule) : schedule;
+}
+
 /// Of a schedule that gathers the gradients of more batches than there are.
 void require_updates(const TrainingPlan& plan, const TaskGraph& graph) {
   const bool updates =
@@ -110,10 +117,13 @@ std::vector<FlagGroup> clock_flags() {
 FinishedRun run_training(const Arguments& arguments, const ScheduleSpec& spec) {
   const bool keeps_time = clock_is_simulated(arguments);
   TrainingPlan plan = read_plan(arguments, spec);
+  require(!keeps_time || !plan.clip || plan.clip->of_stage,
+          "--clip-norm with --clock simulated: the time that stages wait for the norm is not "
+          "simulated; clip with scope=stage");
   CheckpointRequest checkpoints = asked_checkpoints(arguments, plan);
-  const Schedule schedule = plan.spec.make(plan.shape);
+  const Schedule schedule = schedule_of(plan);
   TaskGraph graph = schedule.build();
-  require_momentum_fits(plan.optimizer, graph.learning());
+  require_optimizer_fits(plan.optimizer, graph.learning());
   require_updates(plan, graph);
   warn_of_too_many_threads(plan.threads, graph);
   std::optional<Prediction> prediction;

@@ -29,9 +29,7 @@ sim::LayerFacts facts_of(const PieceCosts& piece) {
   }
   facts.forward.front() += piece.input;
   facts.forward.back() += piece.target + piece.loss;
-  if (piece.optimizer_state) {
-    for (double& bytes : facts.state_bytes) bytes *= 2;
-  }
+  for (double& bytes : facts.state_bytes) bytes *= 1 + piece.optimizer_slots;
   return facts;
 }
 

@@ -37,7 +37,7 @@ PieceCosts numbers_of(const ProfileFile& file, const LayerProfile& profile) {
   piece.loss = ns(profile.loss);
   piece.overhead = ns(profile.overhead);
   piece.input_bytes = static_cast<double>(file.sample_bytes * profile.micro_batch_size);
-  piece.optimizer_state = profile.optimizer != "sgd";
+  piece.optimizer_slots = profile.optimizer_slots;
   return piece;
 }
 
@@ -185,7 +185,7 @@ MemorySizes memory_sizes_of(const PieceCosts& piece,
         whole_bytes(range.first == 0 ? piece.input_bytes : piece.output_bytes[before]));
     sizes.weight.push_back(weights);
     sizes.gradient.push_back(weights);
-    sizes.optimizer.push_back(piece.optimizer_state ? weights : 0);
+    sizes.optimizer.push_back(piece.optimizer_slots * weights);
     sizes.output.push_back(whole_bytes(piece.output_bytes[static_cast<std::size_t>(range.last)]));
   }
   sizes.output_gradient = sizes.output;

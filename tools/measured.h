@@ -19,7 +19,7 @@ struct PieceCosts {
   std::vector<double> output_bytes, tape_bytes, weight_grad_activation_bytes, parameter_bytes;
   std::vector<exec::HandoverCost> handover;  ///< what a cut beside a layer costs it
   double input = 0, target = 0, loss = 0, overhead = 0, input_bytes = 0;
-  bool optimizer_state = false;  ///< the optimizer keeps a value for each parameter
+  int optimizer_slots = 0;  ///< numbers that the optimizer keeps for each parameter
 
   int layers() const { return static_cast<int>(forward.size()); }
 };

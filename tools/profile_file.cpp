@@ -114,6 +114,7 @@ Json to_json(const exec::LayerProfile& profile) {
   Json json{{"batch_size", profile.micro_batch_size},
             {"workers", profile.workers},
             {"optimizer", profile.optimizer},
+            {"optimizer_slots", profile.optimizer_slots},
             {"samples", profile.samples},
             {"left_out", profile.left_out}};
   json["layers"] = Json::array();
@@ -126,9 +127,16 @@ Json to_json(const exec::LayerProfile& profile) {
   return json;
 }
 
+/// Older files have none: they were of sgd or of an optimizer with a velocity.
+int read_slots(const Json& json) {
+  if (json.contains("optimizer_slots")) return read_whole<int>(json, "optimizer_slots", 0);
+  return read_name(json, "optimizer") == "sgd" ? 0 : 1;
+}
+
 exec::LayerProfile read_one(const Json& json, const std::string& model) {
   exec::LayerProfile profile{.model = model,
                              .optimizer = read_name(json, "optimizer"),
+                             .optimizer_slots = read_slots(json),
                              .micro_batch_size = read_whole<int>(json, "batch_size", 1),
                              .workers = read_whole<int>(json, "workers", 1),
                              .samples = read_whole<int>(json, "samples", 1),

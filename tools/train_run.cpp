@@ -121,10 +121,16 @@ TrainingPlan read_plan(const Arguments& arguments, const ScheduleSpec& spec) {
     plan.augmentation = models::Augmentation::parse(*text, arguments.place("augment"));
   }
   plan.statistics = asked_statistics(arguments);
-  const double rate = arguments.real("lr", 0.1, 0);
-  if (rate == 0) arguments.refuse("lr", *arguments.text("lr"), "must be greater than 0");
-  plan.rate = models::RateSchedule::parse(arguments.text("lr-schedule", "constant"), rate);
   plan.evaluate_every = asked_evaluations(arguments, plan);
+  plan.rate = asked_rate(arguments, plan.batch_size);
+  if (const auto clip = arguments.text("clip-norm")) {
+    plan.clip = models::GradientClip::parse(*clip);
+    require(plan.clip->of_stage || spec.method().synchronous,
+            "--clip-norm {}: {} updates a stage before the gradients of the others are there, so "
+            "there is no norm over the whole model; --clip-norm {},scope=stage clips every stage's "
+            "gradient by its own norm",
+            *clip, spec.text(), *clip);
+  }
   return plan;
 }
 
@@ -166,7 +172,7 @@ MemorySizes memory_sizes_of(const TrainingPlan& plan, const LocalGradients& loca
     sizes.input.push_back(in_precision(shapes[first].elements() * float_bytes) * plan.piece_size());
     sizes.weight.push_back(weights);
     sizes.gradient.push_back(weights);
-    sizes.optimizer.push_back(plan.optimizer.momentum > 0 ? weights : 0);
+    sizes.optimizer.push_back(plan.optimizer.slots() * weights);
     const std::int64_t output = shapes[static_cast<std::size_t>(range.last) + 1].elements();
     sizes.output.push_back(in_precision(output * float_bytes) * plan.piece_size());
     const bool has_feedback = local.source == GradientSource::feedback;
@@ -175,11 +181,10 @@ MemorySizes memory_sizes_of(const TrainingPlan& plan, const LocalGradients& loca
     if (&range == &ranges.back()) break;  // no head on the last stage
     const exec::HeadSize head = exec::head_size(
         local, shapes[static_cast<std::size_t>(range.last) + 1], plan.model.classes);
-    const bool keeps_velocity =
-        local.source == GradientSource::local_head && plan.optimizer.momentum > 0;
+    const int slots = local.source == GradientSource::local_head ? plan.optimizer.slots() : 0;
     sizes.weight.back() += head.weights * float_bytes;
     sizes.gradient.back() += head.gradient * float_bytes;
-    sizes.optimizer.back() += keeps_velocity ? head.weights * float_bytes : 0;
+    sizes.optimizer.back() += slots * head.weights * float_bytes;
   }
   return sizes.for_copies(plan.shape.copies);
 }
@@ -247,7 +252,7 @@ Trained train_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
     };
   }
   exec::StageRunner runner(graph, modules, feed, rate_of_batch(plan), std::move(observer),
-                           lent_heads, plan.statistics);
+                           lent_heads, plan.statistics, plan.clip);
   CheckpointedRun ran = run_on_cpu(plan, graph, checkpoints, runner, journal);
   Trained trained{.timeline = std::move(ran.run.timeline),
                   .model = {},
@@ -270,7 +275,7 @@ Trained train_on_device(const TrainingPlan& plan, const TaskGraph& graph,
   const auto device = exec::cuda_library().start(graph, plan.model, ranges, run_of(plan),
                                                  plan.device->settings, feed);
   exec::StageRunner runner(graph, device->modules(), device->feed(), rate_of_batch(plan), observer,
-                           device->heads(), plan.statistics);
+                           device->heads(), plan.statistics, plan.clip);
   exec::StreamBackend backend(graph, device->order(), runner);
   Trained trained{.timeline = exec::run(graph, backend),
                   .model = {},

@@ -8,9 +8,11 @@
 #include "exec/evaluate.h"
 #include "exec/stage_runner.h"
 #include "models/dataset.h"
+#include "models/gradient_clip.h"
 #include "models/model.h"
 #include "models/optimizer.h"
 #include "models/partition.h"
+#include "models/rate_schedule.h"
 #include "schedules/registry.h"
 #include "tools/arguments.h"
 #include "tools/checkpoint_request.h"
@@ -34,6 +36,7 @@ struct TrainingPlan {
   int batches_per_epoch = 0;
   models::OptimizerSpec optimizer;
   models::RateSchedule rate;
+  std::optional<models::GradientClip> clip = {};
   std::uint64_t seed = 0;
   int threads = 0;                         ///< 0: as many as lanes or cores
   std::optional<AskedDevice> device = {};  ///< empty: the CPU

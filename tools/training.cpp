@@ -1,6 +1,7 @@
 #include "tools/training.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <thread>
 
@@ -49,12 +50,31 @@ models::OptimizerSpec asked_optimizer(const Arguments& arguments) {
   return spec;
 }
 
-void require_momentum_fits(const models::OptimizerSpec& optimizer, const Learning& learning) {
+models::RateSchedule asked_rate(const Arguments& arguments, int batch_size) {
+  const double asked = arguments.real("lr", 0.1, 0);
+  if (asked == 0) arguments.refuse("lr", *arguments.text("lr"), "must be greater than 0");
+  double rate = asked;
+  require(arguments.has("lr-scaling") == arguments.has("lr-base-batch"),
+          "--lr-scaling linear|sqrt and --lr-base-batch N belong together: the rate is that of N "
+          "samples a batch");
+  if (arguments.has("lr-scaling")) {
+    const bool linear = arguments.choice("lr-scaling", {"linear", "sqrt"}) == "linear";
+    const double times = static_cast<double>(batch_size) / arguments.whole("lr-base-batch", 1);
+    rate *= linear ? times : std::sqrt(times);
+  }
+  return models::RateSchedule::parse(arguments.text("lr-schedule", "constant"), rate);
+}
+
+void require_optimizer_fits(const models::OptimizerSpec& optimizer, const Learning& learning) {
   const Compression& compression = learning.agreement.compression;
-  require(compression.ratio >= 1 || optimizer.momentum == 0,
+  require(compression.ratio >= 1 || !optimizer.has_momentum(),
           "--optimizer {} with compression=topk would apply momentum twice: what a replica gathers "
           "has it already (momentum={}); use --optimizer sgd",
           optimizer.name, compression.momentum);
+  require(!learning.predicts_weights || optimizer.coasts(),
+          "--optimizer {} with weights=predicted: no momentum alone says where its weights go; use "
+          "sgd, momentum, nesterov, sum or lars, or another 'weights'",
+          optimizer.name);
 }
 
 int asked_threads(const Arguments& arguments) {

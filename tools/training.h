@@ -6,16 +6,24 @@
 
 #include "models/model.h"
 #include "models/optimizer.h"
+#include "models/rate_schedule.h"
 #include "models/safetensors.h"
 #include "schedules/graph.h"
 #include "tools/arguments.h"
 
 namespace unlatch::tools {
 
+inline constexpr std::string_view optimizer_help =
+    "sgd, momentum, nesterov, sum, adagrad, adadelta, rmsprop, adam, adamw, adamax, nadam, "
+    "amsgrad, "
+    "radam, lars or lamb, with keys as in momentum:momentum=0.9 (sgd)";
 /// --optimizer with --weight-decay.
 models::OptimizerSpec asked_optimizer(const Arguments& arguments);
-/// Throws Error for an optimizer with momentum where compressed gradients bring their own.
-void require_momentum_fits(const models::OptimizerSpec& optimizer, const Learning& learning);
+/// --lr and --lr-schedule; with --lr-scaling the rate is that of --lr-base-batch samples a batch.
+models::RateSchedule asked_rate(const Arguments& arguments, int batch_size);
+/// Throws Error for an optimizer with momentum where compressed gradients bring their own, and for
+/// one whose weights cannot be predicted where the schedule predicts them.
+void require_optimizer_fits(const models::OptimizerSpec& optimizer, const Learning& learning);
 /// --threads; 0: as many as lanes or cores.
 int asked_threads(const Arguments& arguments);
 /// Says on standard error when the workers that so many threads give for this graph, each with its

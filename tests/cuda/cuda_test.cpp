@@ -300,8 +300,10 @@ TEST_F(OnDevice, EveryLayerTrainsAsOnTheCpu) {
 }
 
 TEST_F(OnDevice, EveryOptimizerStepsAsOnTheCpu) {
-  for (const char* optimizer : {"sgd", "momentum:momentum=0.9", "nesterov:momentum=0.9",
-                                "sum:momentum=0.8,s=1.5,decay=0.01"}) {
+  std::vector<std::string> optimizers{"sum:momentum=0.8,s=1.5,decay=0.01",
+                                      "rmsprop:momentum=0.5,centered=yes", "lars:momentum=0"};
+  for (const std::string_view name : models::optimizer_names()) optimizers.emplace_back(name);
+  for (const std::string& optimizer : optimizers) {
     SCOPED_TRACE(optimizer);
     Case c{"linear", small("linear", {})};
     c.optimizer = optimizer;

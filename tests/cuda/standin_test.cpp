@@ -102,6 +102,38 @@ TEST(StandIn, TrainsWithEveryPlacement) {
   }
 }
 
+/// One norm over the stages of all devices; every stage's own.
+TEST(StandIn, ClipsGradientsAsTheCpuDoes) {
+  struct Case {
+    const char* flags;
+    std::string devices;
+  };
+  for (const auto& [flags, devices] :
+       {Case{"--schedule 1f1b --stages 4 --clip-norm 0.5", apart(4)},
+        Case{"--schedule zb-v --stages 4 --ranks 2 --clip-norm 0.5", apart(2)},
+        Case{"--schedule ssgd:inside=1f1b --stages 2 --replicas 2 --clip-norm 0.5", apart(4)},
+        Case{"--schedule fdg --stages 2 --clip-norm 0.2,scope=stage", apart(2)}}) {
+    SCOPED_TRACE(flags);
+    const std::string what = fmt::format("{} --microbatches 4 --steps 8 {}", flags, lenet);
+    const std::string found = trained("seed=1", fmt::format("{} {}", what, on_one));
+    EXPECT_LT(difference(found, trained("", what)), tolerance);
+    EXPECT_EQ(trained("devices=4,seed=2", fmt::format("{} {}", what, devices)), found);
+    EXPECT_EQ(trained("devices=4,seed=3",
+                      fmt::format("{} {} --transport nccl --cuda-graph yes", what, devices)),
+              found);
+  }
+}
+
+/// State and tables of an optimizer follow a server's weights from device to device.
+TEST(StandIn, MovesTheStateOfAnOptimizerWithAServersWeights) {
+  const std::string what =
+      "--schedule asgd --replicas 2 --stages 2 --steps 8 --model lenet --data digits "
+      "--batch-size 16 --lr 0.01 --partition uniform --optimizer lamb";
+  const std::string found = trained("seed=1", fmt::format("{} {}", what, on_one));
+  EXPECT_LT(difference(found, trained("", what)), tolerance);
+  EXPECT_EQ(trained("devices=4,seed=2", fmt::format("{} {}", what, apart(4))), found);
+}
+
 TEST(StandIn, GivesTheSameBitsInEveryOrderOfItsStreams) {
   for (const char* schedule : {"dsp", "fdg", "zb-h1", "gpipe:recompute=always"}) {
     SCOPED_TRACE(schedule);

@@ -7,7 +7,6 @@
 #include <random>
 #include <vector>
 
-#include "exec/cuda_step.h"
 #include "exec/dnn_loss.h"
 
 namespace unlatch::exec::cuda {
@@ -19,29 +18,6 @@ std::vector<float> random_floats(std::size_t n, unsigned seed) {
   std::vector<float> values(n);
   for (float& value : values) value = uniform(random);
   return values;
-}
-
-TEST(CudaArithmetic, StepsWeightsAsTheOptimizersDo) {
-  for (const char* text : {"sgd", "sgd:decay=0.01", "momentum:momentum=0.9",
-                           "nesterov:momentum=0.9,decay=0.1", "sum:momentum=0.8,s=2"}) {
-    SCOPED_TRACE(text);
-    const models::OptimizerSpec spec = models::OptimizerSpec::parse(text);
-    std::vector<float> expected = random_floats(100, 1);
-    std::vector<float> weights = expected;
-    std::vector<float> velocity(100, 0.0F);
-    models::Optimizer<float> optimizer(spec, weights.size());
-    for (unsigned update = 0; update < 5; ++update) {
-      const double rate = 0.1 / (update + 1);
-      std::vector<float> gradient = random_floats(100, 10 + update);
-      optimizer.step(expected, gradient, rate);
-      const Step step = step_of(spec, rate);
-      for (std::size_t i = 0; i < weights.size(); ++i) {
-        step_weight(step, weights[i], gradient[i], spec.momentum == 0 ? nullptr : &velocity[i]);
-      }
-      EXPECT_EQ(gradient, std::vector<float>(100, 0.0F));
-    }
-    for (std::size_t i = 0; i < weights.size(); ++i) EXPECT_FLOAT_EQ(weights[i], expected[i]);
-  }
 }
 
 TEST(CudaArithmetic, FindsTheLossOfTheCpu) {
@@ -66,18 +42,6 @@ TEST(CudaArithmetic, FindsTheLossOfTheCpu) {
   EXPECT_EQ(gradient, expected_gradient);
   EXPECT_EQ(row_loss(logits.data(), classes, 10, 1, nullptr).valid, 0);
   EXPECT_EQ(row_loss(logits.data(), classes, -1, 1, nullptr).valid, 0);
-}
-
-TEST(CudaArithmetic, TakesTheLossScaleOffInTheStep) {
-  const models::OptimizerSpec spec =
-      models::OptimizerSpec::parse("momentum:momentum=0.9,decay=0.1");
-  float plain = 0.3F, plain_gradient = 0.7F, plain_velocity = 0.2F;
-  float scaled = plain, scaled_gradient = 1024 * plain_gradient, scaled_velocity = plain_velocity;
-  step_weight(step_of(spec, 0.05), plain, plain_gradient, &plain_velocity);
-  step_weight(step_of(spec, 0.05, 1024), scaled, scaled_gradient, &scaled_velocity);
-  EXPECT_EQ(scaled, plain);
-  EXPECT_EQ(scaled_velocity, plain_velocity);
-  EXPECT_EQ(scaled_gradient, 0);
 }
 
 TEST(CudaArithmetic, CountsStepsLeftOut) {

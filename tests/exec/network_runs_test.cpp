@@ -24,6 +24,22 @@ TEST(NetworkRuns, BackPropagationIsTheSameBitForBitHoweverTheModelIsCut) {
   }
 }
 
+TEST(NetworkRuns, EveryOptimizerIsTheSameBitForBitHoweverTheModelIsCut) {
+  for (const std::string_view optimizer : models::optimizer_names()) {
+    const std::string text = std::string(optimizer) + ":decay=0.01";
+    const std::vector<float> whole = train({.optimizer = text});
+    for (const int stages : {2, 3, 4}) {
+      EXPECT_EQ(train({.stages = stages, .optimizer = text}), whole) << text << " " << stages;
+    }
+  }
+  for (const char* per_tensor : {"lars", "lamb"}) {
+    const NetworkRun run{.model = "resnet20:input=data,width=8", .optimizer = per_tensor};
+    NetworkRun cut = run;
+    cut.stages = 3;
+    EXPECT_EQ(train(cut), train(run)) << per_tensor;
+  }
+}
+
 TEST(NetworkRuns, DeepNetworksAreTheSameBitForBitHoweverTheyAreCut) {
   for (const NetworkRun& run :
        {NetworkRun{.model = "resnet18:input=data,width=8", .data = "synthetic:3x64x64,samples=40"},

@@ -124,6 +124,15 @@ class DeviceMath : public ParameterMath {
     }
     host_.compress(spec, update, gathered, gradient);
   }
+  Tensor square_sum(const Tensor& gradient) override {
+    device_.touch(gradient, false);
+    return device_.taken_here(host_.square_sum(gradient));
+  }
+  void clip(double most, std::span<const Tensor> squares, Tensor& gradient) override {
+    for (const Tensor& of_one : squares) device_.touch_anywhere(of_one, false);
+    device_.touch(gradient, true);
+    host_.clip(most, squares, gradient);
+  }
   void note_step(double kept, Tensor& mean, const Tensor& before, const Tensor& after) override {
     device_.touch(mean, true);
     for (const Tensor& read : {before, after}) device_.touch(read, false);

@@ -1,4 +1,4 @@
-// Optimizers against references written out step by step; rate schedules; both parsers.
+// The velocity family against references written out step by step; the parser of optimizers.
 #include "models/optimizer.h"
 
 #include <array>
@@ -99,10 +99,10 @@ TEST(Optimizer, DecayUsesTheWeightsAtUpdateTime) {
   Optimizer<double> heavy(OptimizerSpec::parse("momentum:momentum=0.5,decay=0.5"), 2);
   x = {2, -4};
   heavy.step(x, gradient, 0.1);
-  EXPECT_DOUBLE_EQ(heavy.velocity()[0], 2);
-  EXPECT_DOUBLE_EQ(heavy.velocity()[1], -1);
+  EXPECT_DOUBLE_EQ(heavy.state()[0], 2);
+  EXPECT_DOUBLE_EQ(heavy.state()[1], -1);
   heavy.step(x, gradient, 0.1);
-  EXPECT_DOUBLE_EQ(heavy.velocity()[0], 0.5 * 2 + 1 + 0.5 * 1.8);
+  EXPECT_DOUBLE_EQ(heavy.state()[0], 0.5 * 2 + 1 + 0.5 * 1.8);
 }
 
 TEST(Optimizer, FloatStepsAreTheSameAlgorithm) {
@@ -129,6 +129,8 @@ TEST(OptimizerSpec, HasTheContractsDefaults) {
   EXPECT_EQ(OptimizerSpec::parse("momentum").s, 0);
   EXPECT_EQ(OptimizerSpec::parse("nesterov").s, 1);
   EXPECT_EQ(OptimizerSpec::parse("sgd").momentum, 0);
+  EXPECT_EQ(OptimizerSpec::parse("adamw").weight_decay, 0.01);
+  EXPECT_EQ(OptimizerSpec::parse("adam").weight_decay, 0);
 }
 
 TEST(OptimizerSpec, UnknownNamesKeysAndValuesAreRefused) {
@@ -147,42 +149,13 @@ TEST(OptimizerSpec, UnknownNamesKeysAndValuesAreRefused) {
   EXPECT_THAT(error("sum:"), HasSubstr("empty"));
   EXPECT_THAT(error("sum:s=1,"), HasSubstr("empty"));
   EXPECT_THAT(error(""), HasSubstr("missing"));
-}
-
-TEST(RateSchedule, LinearAndCosineFallToNothingOverTheRun) {
-  const RateSchedule linear = RateSchedule::parse("linear", 0.2);
-  EXPECT_DOUBLE_EQ(linear.at_batch(0, 10, 5), 0.2);
-  EXPECT_DOUBLE_EQ(linear.at_batch(5, 10, 5), 0.1);
-  EXPECT_NEAR(linear.at_batch(9, 10, 5), 0.02, 1e-16);
-  EXPECT_EQ(linear.at_batch(12, 10, 5), 0);
-  const RateSchedule cosine = RateSchedule::parse("cosine", 0.2);
-  EXPECT_DOUBLE_EQ(cosine.at_batch(0, 9, 5), 0.2);
-  EXPECT_NEAR(cosine.at_batch(3, 9, 5), 0.15, 1e-15);
-  EXPECT_NEAR(cosine.at_batch(9, 9, 5), 0, 1e-16);
-}
-
-TEST(RateSchedule, StepDropsAfterTheEpochsGiven) {
-  const RateSchedule step = RateSchedule::parse("step:at=2/3,factor=0.5", 0.4);
-  EXPECT_EQ(step.at_batch(19, 100, 10), 0.4);
-  EXPECT_EQ(step.at_batch(20, 100, 10), 0.2);
-  EXPECT_EQ(step.at_batch(30, 100, 10), 0.1);
-  EXPECT_EQ(step.at_batch(99, 100, 10), 0.1);
-  EXPECT_EQ(RateSchedule::parse("constant", 0.3).at_batch(99, 100, 10), 0.3);
-}
-
-TEST(RateSchedule, NonsenseIsRefused) {
-  const auto error = [](std::string_view text, double rate = 0.1) {
-    return message_of([&] { RateSchedule::parse(text, rate); });
-  };
-  EXPECT_THAT(error("linaer"), HasSubstr("linear"));
-  EXPECT_THAT(error("linear:at=3"), HasSubstr("'at'"));
-  EXPECT_THAT(error("step"), HasSubstr("step:at=60/80"));
-  EXPECT_THAT(error("step:at=80/60"), HasSubstr("rise"));
-  EXPECT_THAT(error("step:at=0"), HasSubstr("'0'"));
-  EXPECT_THAT(error("step:at=1,factor=-1"), HasSubstr("'-1'"));
-  EXPECT_THAT(error("constant", 0), HasSubstr("not 0"));
-  EXPECT_THAT(error("constant", std::nan("")), HasSubstr("nan"));
-  EXPECT_THAT(message_of([] { RateSchedule{}.at_batch(-1, 10, 1); }), HasSubstr("-1"));
+  EXPECT_THAT(error("adamx"), AllOf(HasSubstr("'adamx'"), HasSubstr("adam")));
+  EXPECT_THAT(error("adam:beta=0.9"), AllOf(HasSubstr("'beta'"), HasSubstr("beta1")));
+  EXPECT_THAT(error("adam:centered=yes"), HasSubstr("'centered'"));
+  EXPECT_THAT(error("adam:beta2=1"), HasSubstr("beta2 must be below 1"));
+  EXPECT_THAT(error("adam:epsilon=-1"), HasSubstr("'-1'"));
+  EXPECT_THAT(error("rmsprop:centered=maybe"), HasSubstr("'maybe'"));
+  EXPECT_THAT(error("lars:eta=1"), HasSubstr("'eta'"));
 }
 
 }  // namespace

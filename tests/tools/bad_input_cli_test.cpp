@@ -310,6 +310,27 @@ TEST(BadInput, MomentumIsNotAppliedTwiceToCompressedGradients) {
   }
 }
 
+TEST(BadInput, WhatOptimizersAndClippingCannotDoIsSaid) {
+  const Folder folder;
+  for (const auto& [flags, words] : std::vector<std::pair<std::string, std::string>>{
+           {"--schedule ssgd:compression=topk --replicas 2 --optimizer adam", "momentum twice"},
+           {"--schedule pipedream:weights=predicted --optimizer adam", "nesterov"},
+           {"--schedule fdg --clip-norm 1", "--clip-norm 1,scope=stage"},
+           {"--schedule local-sgd --replicas 2 --clip-norm 1", "scope=stage"},
+           {"--schedule ssd-sgd --replicas 2 --clip-norm 1,scope=stage", "cannot be clipped"},
+           {"--schedule bp --clip-norm 0", "above 0"},
+           {"--schedule bp --lr-scaling linear", "--lr-base-batch"},
+           {"--schedule bp --lr-base-batch 64", "--lr-scaling"},
+           {"--schedule bp --lr-scaling linaer --lr-base-batch 64", "linear"},
+           {"--schedule bp --optimizer adam:beta3=0.9", "beta1"}}) {
+    SCOPED_TRACE(flags);
+    const Outcome outcome =
+        folder.run(fmt::format("train --model mlp --data digits --stages 2 --steps 2 {}", flags));
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, HasSubstr(words));
+  }
+}
+
 TEST(BadInput, AChainThatDivergesIsAFailedCheck) {
   const Folder folder;
   const Outcome outcome = folder.run(

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <numeric>
 #include <sstream>
+#include <vector>
 
 #include "tests/tools/program.h"
 
@@ -50,8 +52,8 @@ TEST(Train, KeepsWhatItsTensorsMakeThePredictionSay) {
   const Folder folder;
   for (const char* schedule :
        {"1f1b --microbatches 4", "gpipe:recompute=except_last --microbatches 4",
-        "zb-h1 --microbatches 4", "pipedream --optimizer momentum", "fr", "dgl",
-        "ssgd --replicas 2"}) {
+        "zb-h1 --microbatches 4", "pipedream --optimizer momentum", "fr --optimizer amsgrad",
+        "dgl --optimizer adam", "ssgd --replicas 2"}) {
     SCOPED_TRACE(schedule);
     const json run = folder.json(fmt::format(
         "train --model lenet --data digits --stages 2 --steps 6 --schedule {}", schedule));
@@ -70,6 +72,53 @@ TEST(Train, KeepsWhatItsTensorsMakeThePredictionSay) {
     }
     EXPECT_EQ(measured["memory_detail"].size(), measured["ranks_detail"].size());
   }
+}
+
+/// Losses of the batches of a run.
+std::vector<double> losses_of(const Folder& folder, const std::string& flags) {
+  folder.json(fmt::format("train --schedule 1f1b --stages 2 --microbatches 2 --batch-size 32 "
+                          "--steps 80 --metrics m.jsonl {}{}",
+                          flags, mlp));
+  std::istringstream lines(folder.read("m.jsonl"));
+  std::vector<double> losses;
+  for (std::string line; std::getline(lines, line);) {
+    losses.push_back(json::parse(line)["loss"].get<double>());
+  }
+  return losses;
+}
+
+TEST(Train, LearnsTheDigitsByEveryOptimizer) {
+  const Folder folder;
+  struct Case {
+    const char* optimizer;
+    double rate;
+  };
+  for (const auto& [optimizer, rate] :
+       {Case{"sgd", 0.2}, {"momentum", 0.05}, {"nesterov", 0.05}, {"sum", 0.05}, {"adagrad", 0.02},
+        {"adadelta", 1}, {"rmsprop", 0.002}, {"adam", 0.003}, {"adamw", 0.003}, {"adamax", 0.005},
+        {"nadam", 0.003}, {"amsgrad", 0.003}, {"radam", 0.005}, {"lars:trust=0.02", 2},
+        {"lamb", 0.01}}) {
+    SCOPED_TRACE(optimizer);
+    const std::vector<double> losses =
+        losses_of(folder, fmt::format("--optimizer {} --lr {}", optimizer, rate));
+    ASSERT_EQ(losses.size(), 80u);
+    const double last = std::accumulate(losses.end() - 10, losses.end(), 0.0) / 10;
+    EXPECT_GT(losses.front(), 2.0);
+    EXPECT_LT(last, 1.2);
+  }
+}
+
+TEST(Train, ScalesClipsAndWarmsUp) {
+  const Folder folder;
+  const std::string adam = "--optimizer adam --clip-norm 1 ";
+  const auto scaled = losses_of(
+      folder, adam + "--lr 0.002 --lr-schedule constant --lr-scaling linear --lr-base-batch 16");
+  EXPECT_EQ(losses_of(folder, adam + "--lr 0.004"), scaled);
+  EXPECT_EQ(losses_of(folder, adam + "--lr 0.008 --lr-scaling sqrt --lr-base-batch 128"), scaled);
+  EXPECT_NE(losses_of(folder, "--optimizer adam --lr 0.004"), scaled) << "nothing was clipped";
+  const auto rising = losses_of(
+      folder, "--lr 0.2 --lr-schedule polynomial:power=2,warmup_epochs=0.5,start=0.1");
+  EXPECT_LT(rising.back(), rising.front());
 }
 
 TEST(Train, LeavesWeightsThatEvalReadsBack) {

@@ -2,7 +2,9 @@
 #include "exec/cuda_dropout_kernels.cu"    // NOLINT(bugprone-suspicious-include)
 #include "exec/cuda_head_kernels.cu"       // NOLINT(bugprone-suspicious-include)
 #include "exec/cuda_kernels.cu"            // NOLINT(bugprone-suspicious-include)
+#include "exec/cuda_optimizer_kernels.cu"  // NOLINT(bugprone-suspicious-include)
 #include "exec/cuda_parameter_kernels.cu"  // NOLINT(bugprone-suspicious-include)
+#include "exec/cuda_square_sum.cu"        // NOLINT(bugprone-suspicious-include)
 
 namespace unlatch::standin {
 namespace {

@@ -1,0 +1,181 @@
+// Clipped gradients: every synchronous schedule against batch gradient descent written out; stages
+// alone; what is refused.
+#include "exec/gradient_clipping.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "schedules/error.h"
+#include "schedules/joint_updates.h"
+#include "tests/exec/chain_problem.h"
+#include "tests/support/variants.h"
+
+namespace unlatch::exec {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<double> mean_gradient(const std::vector<double>& weights, const ChainProblem& problem,
+                                  int first, int count) {
+  std::vector<double> gradient(weights.size());
+  for (int i = first; i < first + count; ++i) {
+    std::vector<double> h{problem.x[static_cast<std::size_t>(i)]};
+    for (const double weight : weights) h.push_back(std::tanh(weight * h.back()));
+    double error = h.back() - problem.y[static_cast<std::size_t>(i)];
+    for (std::size_t j = weights.size(); j-- > 0;) {
+      const double slope = error * (1 - h[j + 1] * h[j + 1]);
+      gradient[j] += slope * h[j] / count;
+      error = slope * weights[j];
+    }
+  }
+  return gradient;
+}
+
+/// The parts that are clipped together: so many weights each.
+void clip(std::vector<double>& gradient, double most, std::size_t part) {
+  for (std::size_t first = 0; first < gradient.size(); first += part) {
+    const auto begin = gradient.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto end = begin + static_cast<std::ptrdiff_t>(part);
+    const double norm = std::sqrt(std::inner_product(begin, end, begin, 0.0));
+    if (norm <= most) continue;
+    for (auto g = begin; g != end; ++g) *g *= most / norm;
+  }
+}
+
+std::vector<double> descended(const ChainProblem& problem, const Shape& shape, double most,
+                              std::size_t part) {
+  std::vector<double> weights = problem.weights;
+  for (int batch = 0; batch < shape.batches; ++batch) {
+    std::vector<double> gradient =
+        mean_gradient(weights, problem, batch * shape.micro_batches, shape.micro_batches);
+    clip(gradient, most, part);
+    for (std::size_t j = 0; j < weights.size(); ++j) weights[j] -= problem.rate * gradient[j];
+  }
+  return weights;
+}
+
+/// A shape of four stages a copy that the method runs; no micro-batches if there is none.
+Shape shape_for(const ScheduleSpec& spec, int replicas) {
+  Shape shape{.stages = 4, .batches = 5, .replicas = replicas};
+  shape.chunks = spec.pipeline().chunks.usual;
+  shape.micro_batches = testing_support::parts_that_run(spec, shape, {4, 8});
+  return shape;
+}
+
+/// Far enough from the target that the norms matter, close enough that some batches pass unclipped.
+ChainProblem steep_problem(const TaskGraph& graph) {
+  ChainProblem problem = problem_of(graph);
+  for (double& y : problem.y) y *= 4;
+  problem.rate = 0.3;
+  return problem;
+}
+
+constexpr double most = 0.4;
+
+TEST(GradientClipping, OfTheModelIsThatOfOneLargeBatchInEverySynchronousSchedule) {
+  int schedules = 0, clipped = 0;
+  for (const Method& method : methods()) {
+    if (!method.synchronous) continue;
+    SCOPED_TRACE(method.name);
+    const ScheduleSpec spec = ScheduleSpec::parse(method.name);
+    const Shape shape = shape_for(spec, method.name == "ssgd" ? 2 : 1);
+    ASSERT_GT(shape.micro_batches, 0);
+    const TaskGraph graph = with_joint_updates(spec.make(shape)).build();
+    ChainProblem problem = steep_problem(graph);
+    const auto free = descended(problem, graph.shape(), 1e9, problem.weights.size());
+    problem.clip = models::GradientClip{.most = most};
+    const auto expected = descended(problem, graph.shape(), most, problem.weights.size());
+    const auto found = run_chain(graph, problem).final;
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t j = 0; j < found.size(); ++j) EXPECT_NEAR(found[j], expected[j], 1e-13) << j;
+    clipped += std::abs(free[0] - expected[0]) > 1e-3;
+    ++schedules;
+  }
+  EXPECT_GE(schedules, 16);
+  EXPECT_EQ(clipped, schedules) << "the norm must matter";
+}
+
+TEST(GradientClipping, OfAStageLooksAtItAlone) {
+  const ScheduleSpec spec = ScheduleSpec::parse("1f1b");
+  const TaskGraph graph = spec.make({.stages = 4, .micro_batches = 2, .batches = 5}).build();
+  ChainProblem problem = steep_problem(graph);
+  problem.weights.insert(problem.weights.end(), {0.8, -0.7, 1.1, 0.6});
+  problem.clip = models::GradientClip{.most = 0.1, .of_stage = true};
+  const auto expected = descended(problem, graph.shape(), 0.1, 2);
+  const auto found = run_chain(graph, problem).final;
+  for (std::size_t j = 0; j < found.size(); ++j) EXPECT_NEAR(found[j], expected[j], 1e-13) << j;
+}
+
+/// One weight a stage: no update moves it by more than the rate times the norm.
+TEST(GradientClipping, OfAStageBoundsEveryStepOfAnySchedule) {
+  for (const char* name : {"ddg", "fr", "fdg", "dsp", "adl", "pipedream", "dgl", "dni", "dfa"}) {
+    SCOPED_TRACE(name);
+    const TaskGraph graph = ScheduleSpec::parse(name).make({.stages = 3, .batches = 12}).build();
+    ChainProblem problem = steep_problem(graph);
+    const auto largest_step = [&] {
+      double largest = 0;
+      for (const auto& path : run_chain(graph, problem).weights_by_update) {
+        for (std::size_t n = 1; n < path.size(); ++n) {
+          largest = std::max(largest, std::abs(path[n] - path[n - 1]));
+        }
+      }
+      return largest;
+    };
+    EXPECT_GT(largest_step(), 0.3 * 0.05);
+    problem.clip = models::GradientClip{.most = 0.05, .of_stage = true};
+    EXPECT_NEAR(largest_step(), 0.3 * 0.05, 1e-15);
+  }
+}
+
+template <class Call>
+std::string message_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(GradientClipping, WhatCannotWaitForANormIsRefused) {
+  const auto joint = [](const char* name, Shape shape) {
+    return message_of(
+        [&] { with_joint_updates(ScheduleSpec::parse(name).make(shape)).build(); });
+  };
+  EXPECT_THAT(joint("fdg", {.stages = 2, .batches = 4}), HasSubstr("in the middle of batch"));
+  EXPECT_THAT(joint("local-sgd", {.stages = 2, .batches = 4, .replicas = 2}),
+              HasSubstr("do not sum up"));
+  const auto run = [](const char* name, Shape shape, bool of_stage) {
+    return message_of([&] {
+      const TaskGraph graph = ScheduleSpec::parse(name).make(shape).build();
+      ChainProblem problem = problem_of(graph);
+      problem.clip = models::GradientClip{.most = 1, .of_stage = of_stage};
+      run_chain(graph, problem);
+    });
+  };
+  EXPECT_THAT(run("bp", {.stages = 2, .batches = 2}, false), HasSubstr("over the whole model"));
+  EXPECT_THAT(run("ssd-sgd", {.stages = 2, .batches = 4, .replicas = 2}, true),
+              HasSubstr("cannot be clipped"));
+}
+
+TEST(GradientClipSpec, IsANumberAndAScope) {
+  EXPECT_EQ(models::GradientClip::parse("1.5").most, 1.5);
+  EXPECT_FALSE(models::GradientClip::parse("1.5").of_stage);
+  EXPECT_FALSE(models::GradientClip::parse("1.5,scope=model").of_stage);
+  EXPECT_TRUE(models::GradientClip::parse("2,scope=stage").of_stage);
+  for (const char* wrong : {"", "0", "-1", "inf", "x", "1,scope=rank", "1,scop=stage", "scope=stage"}) {
+    EXPECT_NE(message_of([&] { models::GradientClip::parse(wrong); }), "no error") << wrong;
+  }
+}
+
+TEST(ClipFactor, LeavesSmallNormsAndPassesOnWhatIsNoNumber) {
+  EXPECT_EQ(models::clip_factor(2, 4), 1);
+  EXPECT_EQ(models::clip_factor(2, 16), 0.5);
+  EXPECT_TRUE(std::isnan(models::clip_factor(2, INFINITY)));
+  EXPECT_TRUE(std::isnan(models::clip_factor(2, NAN)));
+}
+
+}  // namespace
+}  // namespace unlatch::exec
