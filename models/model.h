@@ -1,4 +1,4 @@
-// Model: a chain of layers with a loss at its end; MLPs, LeNet and ResNets by name.
+// Model: a chain of layers with a loss at its end; MLPs, LeNet, ResNets and transformers by name.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace unlatch::models {
 
-/// Softmax cross entropy over `classes` logits follows the last layer.
+/// Softmax cross entropy over `classes` logits follows the last layer, for each token where it
+/// gives a sequence.
 struct Model {
   std::string name;
   SampleShape input;
@@ -42,17 +43,23 @@ void require_covers(const Model& model, std::span<const StageRange> stages);
 ///             the CIFAR form of basic blocks, 1x1 convolutions on the two shortcuts that change
 ///             shape; norm=yes|no, width=16 (channels of the first third), input=cifar|data: the
 ///             same with 3x32x32
+///   transformer
+///             decoder-only on text: layers=4, width=128, heads=4, sequence=64 (tokens of a
+///             sample); see language_model.h
 /// Throws Error with the closest names, or naming the layer that the input is too small for.
 Model make_model(std::string_view specification, const SampleShape& input, int classes);
 /// Names for messages; of the ResNets those that are published.
 std::vector<std::string_view> model_names();
 /// The input a model was made for, when no data set says otherwise: 1x28x28, of a ResNet 3x224x224
-/// or 3x32x32.
+/// or 3x32x32, of a transformer its sequence.
 SampleShape usual_input(std::string_view specification);
+/// 10, of a transformer the 256 values of a byte.
+int usual_classes(std::string_view specification);
 
 /// Initial flat weights of one layer. Depends on (seed, index of the layer in the model, element)
 /// only, never on the split: uniform in +-1/sqrt(fan-in) for Convolution and Linear, bias included
-/// (PyTorch's defaults), 1 and 0 for batch norm.
+/// (PyTorch's defaults), 1 and 0 for batch and layer norm; embeddings uniform with GPT-2's
+/// deviation of 0.02.
 std::vector<float> initial_weights(const Model& model, int layer, std::uint64_t seed);
 /// Running statistics of one layer before training: means 0, variances 1.
 std::vector<float> initial_statistics(const Model& model, int layer);
