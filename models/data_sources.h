@@ -18,6 +18,8 @@ DataSplit load_idx(std::string name, const std::filesystem::path& directory, std
 DataSplit load_cifar10(const std::filesystem::path& directory);
 /// train.bin and test.bin, fine labels; in the directory or its cifar-100-binary.
 DataSplit load_cifar100(const std::filesystem::path& directory);
+/// Bytes of a file, or of a directory's files one after the other; plain or gzip.
+DataSplit load_text(const std::filesystem::path& path);
 /// A pattern a class under seeded noise.
 DataSplit make_synthetic(std::string_view specification);
 

@@ -148,7 +148,7 @@ TrainingPlan read_plan(const Arguments& arguments) {
   const auto data = arguments.text("data");
   require(data.has_value(), "--data SPEC is needed, for example digits or fashion-mnist");
   models::DataSplit split = models::load_data(*data);
-  models::Model model = asked_model_for(arguments, split.train);
+  models::Model model = asked_model_for(arguments, split);
   TrainingPlan plan{.spec = spec,
                     .shape = {},
                     .model = std::move(model),

@@ -16,6 +16,7 @@
 #include "exec/stage_runner.h"
 #include "models/dataset.h"
 #include "schedules/registry.h"
+#include "tests/support/small_text.h"
 #include "tests/support/variants.h"
 
 namespace unlatch::exec {
@@ -34,12 +35,15 @@ struct NetworkRun {
 
 constexpr int batch_size = 16;
 constexpr int batches = 6;
+constexpr int text_window = 8;
 
 const models::DataSplit& loaded(const std::string& specification) {
   static std::map<std::string, models::DataSplit> all;
   const auto found = all.find(specification);
   if (found != all.end()) return found->second;
-  return all.emplace(specification, models::load_data(specification)).first->second;
+  auto data = specification == "text" ? testing_support::small_text({text_window, 1, 1, true})
+                                      : models::load_data(specification);
+  return all.emplace(specification, std::move(data)).first->second;
 }
 
 /// All weights in the order of the layers, after six batches.
@@ -183,6 +187,42 @@ TEST(NetworkRuns, ThreadsChangeNoBitOfLocalHeads) {
     NetworkRun three = one;
     three.workers = 3;
     EXPECT_EQ(train(three), expected) << schedule;
+  }
+}
+
+NetworkRun transformer_run(const std::string& schedule) {
+  return {.schedule = schedule,
+          .model = "transformer:layers=2,width=16,heads=2,sequence=8",
+          .data = "text"};
+}
+
+TEST(NetworkRuns, TransformersAreTheSameBitForBitHoweverTheyAreCut) {
+  NetworkRun run = transformer_run("bp");
+  const std::vector<float> whole = train(run);
+  for (run.stages = 2; run.stages <= 7; ++run.stages) EXPECT_EQ(train(run), whole) << run.stages;
+}
+
+TEST(NetworkRuns, SynchronousSchedulesLeaveTheTransformerOfBackPropagation) {
+  const std::vector<float> bp = train(transformer_run("bp"));
+  for (NetworkRun run : synchronous_runs(false)) {
+    const NetworkRun transformer = transformer_run(run.schedule);
+    run.model = transformer.model;
+    run.data = transformer.data;
+    EXPECT_LE(relative_difference(train(run), bp), 1e-5) << run.schedule;
+  }
+}
+
+TEST(NetworkRuns, ThreadsChangeNoBitOfTransformers) {
+  for (const std::string schedule : {"1f1b", "gpipe:recompute=always", "zb-h1", "ddg", "fr", "fdg",
+                                     "dsp", "dgl", "dni", "dni:conditional=yes", "dfa"}) {
+    NetworkRun run = transformer_run(schedule);
+    run.stages = 3;
+    run.micro_batches = 4;
+    run.workers = 1;
+    const std::vector<float> expected = train(run);
+    for (const float w : expected) ASSERT_TRUE(std::isfinite(w)) << schedule;
+    run.workers = 2;
+    EXPECT_EQ(train(run), expected) << schedule;
   }
 }
 
