@@ -90,7 +90,7 @@ struct ConstantRows {
   const std::int32_t* labels;  ///< by sample; null: one row for all
   std::int64_t classes;
   std::int64_t samples;
-  std::int64_t row;  ///< numbers of one sample
+  std::int64_t row;  ///< numbers of one sample, or token
 };
 
 /// First constant of a sample. A label that is no class takes the first row: the loss of the last

@@ -58,7 +58,7 @@ class Synthesiser : public LocalHead {
                            {.micro_batch_size = output_.samples})),
         weights_(net_->zero_gradient()),
         gradient_(net_->zero_gradient()) {
-    const auto row = static_cast<std::size_t>(output_.shape.elements());
+    const auto row = static_cast<std::size_t>(output_.shape.features());
     const std::size_t rows = local.conditional ? static_cast<std::size_t>(classes_) : 1;
     constants_ = device().upload(site.rank, std::vector<float>(rows * row, 0.0F));
     if (loss_scale != 1) check_ = device().upload(site.rank, std::array<float, 2>{});
@@ -73,14 +73,14 @@ class Synthesiser : public LocalHead {
              Workspace& workspace) override {
     std::unique_ptr<StageModule::Tape> tape;
     const Tensor slope = predict(output, target, &tape, workspace);
-    const double samples = output_.samples;
-    device().launch(launch_slope, output_.precision(), static_cast<float>(2 / samples),
+    const double rows = output_.rows();
+    device().launch(launch_slope, output_.precision(), static_cast<float>(2 / rows),
                     device().read<void>(gradient), device().write<void>(slope), output_.elements());
     const Tensor squares = device().take((square_shares + 1) * sizeof(double));
     auto* shares = device().write<double>(squares);
     double* energy = shares + square_shares;
     device().launch(launch_square_sum, output_.precision(), device().read<void>(output),
-                    output_.elements(), meetings_with_weights(output_.shape) / samples, 1.0, shares,
+                    output_.elements(), meetings_with_weights(output_.shape) / rows, 1.0, shares,
                     energy);
     net_->backward(weights_, *tape, slope, 1, false, gradient_, workspace);
     auto* check = check_.empty() ? nullptr : device().write<GradientCheck>(check_);
@@ -107,7 +107,7 @@ class Synthesiser : public LocalHead {
   Device& device() const { return *output_.device; }
   ConstantRows rows_of(const Tensor& target) {
     return {local_.conditional ? device().read<std::int32_t>(target) : nullptr, classes_,
-            output_.samples, output_.shape.elements()};
+            output_.rows(), output_.shape.features()};
   }
   /// In a tensor of its own.
   Tensor predict(const Tensor& output, const Tensor& target,
@@ -175,7 +175,7 @@ std::vector<CudaHead> make_cuda_heads(const LocalGradients& local,
                                       std::span<const Rank> ranks, const LossSlots& slots) {
   std::vector<CudaHead> heads;
   if (local.source == GradientSource::next_stage) return heads;
-  const int classes = stages.back()->output().shape.channels;
+  const int classes = static_cast<int>(stages.back()->output().shape.features());
   for (std::size_t k = 0; k + 1 < stages.size(); ++k) {
     DnnRun mine = run;
     mine.seed = seed_of_head(run.seed, k);

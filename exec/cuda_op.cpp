@@ -28,7 +28,7 @@ cudnnDataType_t cudnn_type(Precision precision) {
 }
 
 void describe(const TensorDescriptor& descriptor, const Place& place) {
-  const auto& [channels, height, width] = place.shape;
+  const auto& [channels, height, width, is_sequence] = place.shape;
   check(
       cudnnSetTensor4dDescriptor(descriptor.get(), CUDNN_TENSOR_NCHW, cudnn_type(place.precision()),
                                  place.samples, channels, height, width),

@@ -19,6 +19,8 @@ struct Place {
   std::size_t elements() const {
     return static_cast<std::size_t>(samples) * static_cast<std::size_t>(shape.elements());
   }
+  /// Samples, or their tokens.
+  int rows() const { return samples * shape.rows(); }
   std::size_t bytes() const { return elements() * bytes_of(precision()); }
   ChannelShape channels() const { return {samples, shape.channels, shape.height * shape.width}; }
 };
@@ -37,6 +39,10 @@ std::unique_ptr<Op> make_global_average_pool(const Place& input);
 std::unique_ptr<Op> make_linear(const models::Linear& layer, const Place& input);
 std::unique_ptr<Op> make_residual(const models::Residual& layer, const Place& input);
 std::unique_ptr<Op> make_dropout(const models::Dropout& layer, const Place& input);
+std::unique_ptr<Op> make_embedding(const models::Embedding& layer, const Place& input);
+std::unique_ptr<Op> make_layer_norm(const models::LayerNorm& layer, const Place& input);
+std::unique_ptr<Op> make_gelu(const Place& input);
+std::unique_ptr<Op> make_attention(const models::CausalSelfAttention& layer, const Place& input);
 
 /// Weights of a layer in the precision of the run; they live until the end of the call.
 class LayerWeights {

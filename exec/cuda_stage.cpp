@@ -104,8 +104,8 @@ void CudaStage::backward_weight(const Tape& tape, Tensor& weight_gradient, Works
 
 RowLoss* CudaStage::enqueue_loss(const Tensor& output, const Tensor& target, double scale,
                                  Tensor* gradient) {
-  const int rows = chain_.output().samples;
-  const int classes = static_cast<int>(chain_.output().shape.elements());
+  const int rows = chain_.output().rows();
+  const int classes = static_cast<int>(chain_.output().shape.features());
   if (gradient != nullptr) *gradient = device().take(output.bytes());
   const Tensor losses = device().take((static_cast<std::size_t>(rows) + 1) * sizeof(RowLoss));
   auto* of_rows = device().write<RowLoss>(losses);
@@ -120,11 +120,11 @@ RowLoss* CudaStage::enqueue_loss(const Tensor& output, const Tensor& target, dou
 }
 
 Loss CudaStage::loss_in(const RowLoss& sum) const {
-  const int rows = chain_.output().samples;
+  const int rows = chain_.output().rows();
   require(sum.valid == rows,
           "softmax cross entropy: {} of {} labels are no class of {}; give the model the data "
           "set's number of classes",
-          rows - sum.valid, rows, chain_.output().shape.elements());
+          rows - sum.valid, rows, chain_.output().shape.features());
   return {.loss = sum.loss / rows, .correct = sum.correct, .samples = rows};
 }
 

@@ -1,5 +1,7 @@
 #include "exec/data_feed.h"
 
+#include <algorithm>
+
 #include "schedules/error.h"
 
 namespace unlatch::exec {
@@ -60,9 +62,12 @@ Tensor input_of(const models::Dataset& data, std::span<const int> samples,
 }
 
 Tensor target_of(const models::Dataset& data, std::span<const int> samples, BufferPool& pool) {
-  Tensor tensor = pool.take(samples.size() * sizeof(std::int32_t));
+  const std::ptrdiff_t rows = data.shape.rows();
+  Tensor tensor = pool.take(samples.size() * static_cast<std::size_t>(rows) * sizeof(std::int32_t));
   std::int32_t* label = tensor.data<std::int32_t>();
-  for (const int sample : samples) *label++ = data.labels[static_cast<std::size_t>(sample)];
+  for (const int sample : samples) {
+    label = std::copy_n(data.labels.begin() + sample * rows, rows, label);
+  }
   return tensor;
 }
 

@@ -7,7 +7,8 @@
 namespace unlatch::exec {
 
 /// Micro-batch i is part i % M of batch i / M, drawn by `order`. Inputs are normalised floats
-/// [samples, channels, height, width], targets int32 [samples]. `data` must outlive the feed.
+/// [samples, channels, height, width], targets int32 [samples]; of text the bytes as floats
+/// [samples, tokens] and the next ones as int32 of that shape. `data` must outlive the feed.
 class DataFeed : public Feed {
  public:
   /// `augmentation` changes each sample anew each epoch. Throws Error unless the data fits the

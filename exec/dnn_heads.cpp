@@ -21,7 +21,10 @@ class Classifier : public ClassifierHead {
   std::vector<double> parameters() const override { return as_doubles(weights()); }
 };
 
-/// Works in the layout of the stage's output, in which every sample's numbers lie together.
+int classes_of(const Place& logits) { return static_cast<int>(logits.shape.features()); }
+
+/// Works in the layout of the stage's output, in which the numbers of every sample, or token, lie
+/// together.
 class Synthesiser : public LocalHead {
  public:
   Synthesiser(const Place& output, int classes, const LocalGradients& local, int samples)
@@ -33,7 +36,8 @@ class Synthesiser : public LocalHead {
         gradient_(net_->zero_gradient()),
         from_net_(output.engine, layout_of_map(), output.layout),
         to_net_(output.engine, output.layout, layout_of_map()),
-        row_(output.layout.get_size() / sizeof(float) / static_cast<std::size_t>(samples)),
+        rows_(samples * output.shape.rows()),
+        row_(output.layout.get_size() / sizeof(float) / static_cast<std::size_t>(rows_)),
         conditional_(local.conditional),
         constants_(row_ * static_cast<std::size_t>(conditional_ ? classes : 1)) {}
 
@@ -46,12 +50,11 @@ class Synthesiser : public LocalHead {
              Workspace& workspace) override {
     std::unique_ptr<StageModule::Tape> tape;
     Tensor slope = predict(output, target, &tape, workspace);
-    const double samples = output_.samples;
     const double rate = rate_ / energy(output);
-    const auto factor = static_cast<float>(2 / samples);
+    const auto factor = static_cast<float>(2.0 / rows_);
     std::ranges::transform(slope.as<float>(), gradient.as<float>(), slope.data<float>(),
                            [factor](float p, float g) { return factor * (p - g); });
-    for_each_sample(slope, target, [rate](float slope_of_one, float& constant) {
+    for_each_row(slope, target, [rate](float slope_of_one, float& constant) {
       constant -= static_cast<float>(rate * slope_of_one);
     });
     Call call(output_.engine, pool_, workspace);
@@ -89,14 +92,14 @@ class Synthesiser : public LocalHead {
     Tensor map = net_->forward(weights_, output, StageModule::Pass::normal, tape, workspace);
     Call call(output_.engine, pool_, workspace);
     Tensor prediction = from_net_.moved(std::move(map), call);
-    for_each_sample(prediction, target, [](float& p, float& constant) { p += constant; });
+    for_each_row(prediction, target, [](float& p, float& constant) { p += constant; });
     return prediction;
   }
 
   /// Calls f(number of the tensor, the constant that belongs to it).
   template <class F>
-  void for_each_sample(const Tensor& tensor, const Tensor& target, F f) {
-    for (std::size_t n = 0; n < static_cast<std::size_t>(output_.samples); ++n) {
+  void for_each_row(const Tensor& tensor, const Tensor& target, F f) {
+    for (std::size_t n = 0; n < static_cast<std::size_t>(rows_); ++n) {
       float* constants = constants_.data();
       if (conditional_) {
         constants += static_cast<std::size_t>(target.data<std::int32_t>()[n]) * row_;
@@ -106,13 +109,13 @@ class Synthesiser : public LocalHead {
     }
   }
 
-  /// Mean over the samples of the squares of all that enters one prediction, the 1 before the
+  /// Mean over the rows of the squares of all that enters one prediction, the 1 before the
   /// constant included; for a convolution at most so much.
   double energy(const Tensor& output) const {
     const std::span<const float> values = output.as<float>();
     const double squares = std::transform_reduce(values.begin(), values.end(), 0.0, std::plus<>{},
                                                  [](double x) { return x * x; });
-    return 1 + squares * meetings_with_weights(output_.shape) / output_.samples;
+    return 1 + squares * meetings_with_weights(output_.shape) / rows_;
   }
 
   Place output_;
@@ -122,7 +125,8 @@ class Synthesiser : public LocalHead {
   Tensor gradient_;
   Reorder from_net_;
   Reorder to_net_;
-  std::size_t row_;  ///< floats of one sample
+  int rows_;         ///< samples, or their tokens
+  std::size_t row_;  ///< floats of one
   bool conditional_;
   std::vector<float> constants_;  ///< [1 or classes, row]
   BufferPool pool_;
@@ -132,11 +136,11 @@ class Feedback : public LocalHead {
  public:
   Feedback(const Place& output, const Place& error, std::uint64_t seed)
       : output_(output),
-        net_(make_dnn_stage_on(error, map_of_errors(error.shape.channels, output.shape),
+        net_(make_dnn_stage_on(error, map_of_errors(classes_of(error), output.shape),
                                {.micro_batch_size = output.samples})),
         weights_(net_->zero_gradient()),
         from_rows_(output.engine, plain_layout(output.samples, output.shape), output.layout) {
-    std::ranges::copy(feedback_weights(error.shape.channels, output.shape, seed),
+    std::ranges::copy(feedback_weights(classes_of(error), output.shape, seed),
                       weights_.data<float>());
   }
 
@@ -167,7 +171,7 @@ std::vector<std::unique_ptr<LocalHead>> make_dnn_heads(
   std::vector<std::unique_ptr<LocalHead>> heads;
   if (local.source == GradientSource::next_stage) return heads;
   const Place& last = stages.back()->output();
-  const int classes = last.shape.channels;
+  const int classes = classes_of(last);
   const OneMathsThread one_thread;
   for (std::size_t k = 0; k + 1 < stages.size(); ++k) {
     const Place& output = stages[k]->output();

@@ -1,41 +1,20 @@
-// Fully connected layer by oneDNN's matrix product; weights [out, in], then the bias.
-#include <dnnl.h>
-
+// Fully connected layer by oneDNN's matrix product; weights [out, in], then the bias. A row is a
+// sample, or a token of one.
 #include <algorithm>
 #include <utility>
 
 #include "exec/dnn_op.h"
-#include "schedules/error.h"
+#include "exec/dnn_product.h"
 
 namespace unlatch::exec {
 namespace {
-
-/// C = beta * C + op(A) op(B), row-major; op(A) is [m, k], op(B) is [k, n].
-struct Product {
-  bool a_transposed;
-  bool b_transposed;
-  dnnl_dim_t m, n, k;
-  float beta;
-};
-
-void multiply(const Product& p, const float* a, const float* b, float* c) {
-  const dnnl_status_t status =
-      dnnl_sgemm(p.a_transposed ? 'T' : 'N', p.b_transposed ? 'T' : 'N', p.m, p.n, p.k, 1.0F, a,
-                 p.a_transposed ? p.m : p.k, b, p.b_transposed ? p.k : p.n, p.beta, c, p.n);
-  if (status != dnnl_success) {
-    throw RunError(
-        fmt::format("linear layer: oneDNN's matrix product of {}x{} by {}x{} failed "
-                    "with status {}; is memory short?",
-                    p.m, p.k, p.k, p.n, static_cast<int>(status)));
-  }
-}
 
 class Linear : public Op {
  public:
   Linear(const models::Linear& layer, const Place& input)
       : Op(vectors(layer, input)),
-        samples_(input.samples),
-        in_(input.shape.elements()),
+        rows_(std::int64_t{input.samples} * input.shape.rows()),
+        in_(input.shape.features()),
         out_(layer.out_features),
         bias_(layer.bias),
         enter_(input.engine, input.layout, plain_layout(input.samples, input.shape)),
@@ -46,12 +25,11 @@ class Linear : public Op {
     Tensor y = call.pool.take(output().layout.get_size());
     if (bias_) {
       const float* bias = flat.weights + in_ * out_;
-      for (std::int64_t n = 0; n < samples_; ++n)
-        std::copy_n(bias, out_, y.data<float>() + n * out_);
+      for (std::int64_t n = 0; n < rows_; ++n) std::copy_n(bias, out_, y.data<float>() + n * out_);
     }
     multiply({.a_transposed = false,
               .b_transposed = true,
-              .m = samples_,
+              .m = rows_,
               .n = out_,
               .k = in_,
               .beta = bias_ ? 1.0F : 0.0F},
@@ -66,10 +44,10 @@ class Linear : public Op {
                       Call& call) const override {
     kept.tensors.push_back(gradient.tensor);
     if (!wants_input) return {};
-    Tensor result = call.pool.take(static_cast<std::size_t>(samples_ * in_) * sizeof(float));
+    Tensor result = call.pool.take(static_cast<std::size_t>(rows_ * in_) * sizeof(float));
     multiply({.a_transposed = false,
               .b_transposed = false,
-              .m = samples_,
+              .m = rows_,
               .n = in_,
               .k = out_,
               .beta = 0.0F},
@@ -83,24 +61,24 @@ class Linear : public Op {
               .b_transposed = false,
               .m = out_,
               .n = in_,
-              .k = samples_,
+              .k = rows_,
               .beta = 1.0F},
              g, kept.tensors[0].data<float>(), flat.gradient);
     if (!bias_) return;
     float* sums = flat.gradient + in_ * out_;
-    for (std::int64_t n = 0; n < samples_; ++n) {
+    for (std::int64_t n = 0; n < rows_; ++n) {
       for (std::int64_t o = 0; o < out_; ++o) sums[o] += g[n * out_ + o];
     }
   }
 
  private:
   static Place vectors(const models::Linear& layer, Place place) {
-    place.shape = {layer.out_features, 1, 1};
+    place.shape = models::output_shape({.name = "linear", .kind = layer}, place.shape);
     place.layout = plain_layout(place.samples, place.shape);
     return place;
   }
 
-  std::int64_t samples_;
+  std::int64_t rows_;
   std::int64_t in_;
   std::int64_t out_;
   bool bias_;

@@ -35,7 +35,7 @@ dnnl::memory::desc layout_of(const Place& place, int channel_block) {
   const tag format = channel_block == 1   ? tag::nchw
                      : channel_block == 8 ? tag::nChw8c
                                           : tag::nChw16c;
-  const auto& [channels, height, width] = place.shape;
+  const auto& [channels, height, width, is_sequence] = place.shape;
   return {dims4(place.samples, channels, height, width), dnnl::memory::data_type::f32, format};
 }
 

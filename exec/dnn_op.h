@@ -51,6 +51,10 @@ std::unique_ptr<Op> make_global_average_pool(const Place& input);
 std::unique_ptr<Op> make_linear(const models::Linear& layer, const Place& input);
 std::unique_ptr<Op> make_residual(const models::Residual& layer, const Place& input);
 std::unique_ptr<Op> make_dropout(const models::Dropout& layer, const Place& input);
+std::unique_ptr<Op> make_embedding(const models::Embedding& layer, const Place& input);
+std::unique_ptr<Op> make_layer_norm(const models::LayerNorm& layer, const Place& input);
+std::unique_ptr<Op> make_gelu(const Place& input);
+std::unique_ptr<Op> make_attention(const models::CausalSelfAttention& layer, const Place& input);
 
 /// [samples, channels, height, width], densely row-major.
 dnnl::memory::desc plain_layout(int samples, const models::SampleShape& shape);

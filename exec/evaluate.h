@@ -12,7 +12,7 @@ struct Evaluation {
   double accuracy = 0;  ///< correct / samples
   double loss = 0;      ///< mean over the samples
   int correct = 0;
-  int samples = 0;
+  int samples = 0;  ///< of text, tokens
 };
 
 struct EvaluationOptions {

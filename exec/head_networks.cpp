@@ -33,7 +33,8 @@ models::Model classifier(const models::SampleShape& output, int classes) {
 
 bool is_mapped_by_convolution(const models::SampleShape& output) {
   constexpr int most_for_a_matrix = 1024;
-  return output.height * output.width > 1 && output.elements() > most_for_a_matrix;
+  return !output.is_sequence && output.height * output.width > 1 &&
+         output.elements() > most_for_a_matrix;
 }
 
 int meetings_with_weights(const models::SampleShape& output) {
@@ -42,7 +43,7 @@ int meetings_with_weights(const models::SampleShape& output) {
 
 models::Model map_of_outputs(const models::SampleShape& output, int classes) {
   if (!is_mapped_by_convolution(output)) {
-    return network(output, classes, {linear(output.elements(), false)});
+    return network(output, classes, {linear(output.features(), false)});
   }
   const models::Convolution convolution{.out_channels = output.channels,
                                         .kernel = taps,
@@ -53,7 +54,10 @@ models::Model map_of_outputs(const models::SampleShape& output, int classes) {
 }
 
 models::Model map_of_errors(int classes, const models::SampleShape& output) {
-  return network({classes, 1, 1}, classes, {linear(output.elements(), false)});
+  const models::SampleShape error = output.is_sequence
+                                        ? models::SampleShape{output.rows(), 1, classes, true}
+                                        : models::SampleShape{classes, 1, 1};
+  return network(error, classes, {linear(output.features(), false)});
 }
 
 /// A linear layer's +-1/sqrt(classes) would give a gradient much larger than the error.
@@ -61,7 +65,7 @@ std::vector<float> feedback_weights(int classes, const models::SampleShape& outp
                                     std::uint64_t seed) {
   std::vector<float> weights = models::initial_weights(map_of_errors(classes, output), 0, seed);
   const auto factor =
-      static_cast<float>(std::sqrt(classes / static_cast<double>(output.elements())));
+      static_cast<float>(std::sqrt(classes / static_cast<double>(output.features())));
   for (float& b : weights) b *= factor;
   return weights;
 }
@@ -79,7 +83,7 @@ HeadSize head_size(const LocalGradients& local, const models::SampleShape& outpu
     }
     case GradientSource::synthesiser: {
       const std::int64_t floats = models::parameter_count(map_of_outputs(output, classes));
-      return {floats + output.elements() * (local.conditional ? classes : 1), floats};
+      return {floats + output.features() * (local.conditional ? classes : 1), floats};
     }
     case GradientSource::feedback:
       return {models::parameter_count(map_of_errors(classes, output)), 0};

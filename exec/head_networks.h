@@ -10,14 +10,15 @@
 
 namespace unlatch::exec {
 
-/// On the output of a stage: max pooling of an image to about 2x2, then a linear layer to the
-/// classes; softmax cross entropy follows. Belilovsky et al., ICML 2020, pool to 2x2 as well, by
-/// averages, and have hidden layers, of which this head has none.
+/// On the output of a stage, where that is a sequence on each token: max pooling of an image to
+/// about 2x2, then a linear layer to the classes; softmax cross entropy follows. Belilovsky et al.,
+/// ICML 2020, pool to 2x2 as well, by averages, and have hidden layers, of which this head has
+/// none.
 models::Model classifier(const models::SampleShape& output, int classes);
 
 /// The linear map of an output that a synthesiser adds its constants to (Jaderberg et al., ICML
-/// 2017): of all numbers to all numbers, or a 3x3 convolution if the output is an image of more
-/// than 1024 numbers, which would have too many weights.
+/// 2017): of all numbers to all numbers (of a token), or a 3x3 convolution if the output is an
+/// image of more than 1024 numbers, which would have too many weights.
 models::Model map_of_outputs(const models::SampleShape& output, int classes);
 bool is_mapped_by_convolution(const models::SampleShape& output);
 /// How often a number of the output meets the weights of one number of the prediction, at most.

@@ -55,7 +55,11 @@ auto make_layer(const models::Layer& layer, const Place& input) {
           [&](const models::GlobalAveragePool&) { return make_global_average_pool(input); },
           [&](const models::Linear& l) { return make_linear(l, input); },
           [&](const models::Residual& l) { return make_residual(l, input); },
-          [&](const models::Dropout& l) { return make_dropout(l, input); }},
+          [&](const models::Dropout& l) { return make_dropout(l, input); },
+          [&](const models::Embedding& l) { return make_embedding(l, input); },
+          [&](const models::LayerNorm& l) { return make_layer_norm(l, input); },
+          [&](const models::Gelu&) { return make_gelu(input); },
+          [&](const models::CausalSelfAttention& l) { return make_attention(l, input); }},
       layer.kind);
 }
 

@@ -27,9 +27,9 @@ class Workspace {
 
 /// What the last stage's forward finds out about one micro-batch.
 struct Loss {
-  double loss = 0;  ///< mean over the micro-batch
+  double loss = 0;  ///< mean over the micro-batch, of sequences over all tokens
   int correct = 0;  ///< samples whose largest logit is the label's; 0 for a regression
-  int samples = 0;
+  int samples = 0;  ///< tokens of sequences
 };
 
 /// Memory that a count has seen, by its address.

@@ -21,6 +21,8 @@ DataSplit load_cifar100(const std::filesystem::path& directory);
 /// images.npy and labels.npy, of which every fifth sample is for the test, or both with train_ and
 /// test_ in front; in the directory. As many classes as the largest label says.
 DataSplit load_numpy(const std::filesystem::path& directory);
+/// Bytes of a file, or of a directory's files one after the other; plain or gzip.
+DataSplit load_text(const std::filesystem::path& path);
 /// A pattern a class under seeded noise.
 DataSplit make_synthetic(std::string_view specification);
 

@@ -12,6 +12,7 @@ namespace unlatch::models {
 namespace {
 
 bool fits(const SampleShape& sample, const SampleShape& input) {
+  if (sample.is_sequence || input.is_sequence) return sample == input;
   return (sample.channels == input.channels || sample.channels == 1) &&
          sample.height <= input.height && sample.width <= input.width;
 }
@@ -67,6 +68,10 @@ void copy_channel(const T* channel, const SampleShape& shape, const ImageChange&
 
 void require_fits(const Dataset& data, const SampleShape& input) {
   const SampleShape& s = data.shape;
+  require(s.is_sequence == input.is_sequence,
+          "data {}: {}; text:FILE is for the model transformer, images for the others", data.name,
+          s.is_sequence ? "text does not go into a model of images"
+                        : "images do not go into a model of text");
   require(fits(s, input),
           "data {}: its samples are {}x{}x{} (channels x height x width) and do not fit the "
           "model's input {}x{}x{}; smaller images are padded and one channel is repeated, nothing "
@@ -82,6 +87,10 @@ void Dataset::copy_sample(int index, const SampleShape& as, std::span<float> out
   require(out.size() == static_cast<std::size_t>(as.elements()),
           "data {}: a sample of {} values does not go into room for {}", name, as.elements(),
           out.size());
+  if (shape.is_sequence) {
+    std::copy_n(pixels.begin() + index * shape.elements(), shape.elements(), out.begin());
+    return;
+  }
   const int top = (as.height - shape.height) / 2;
   const int left = (as.width - shape.width) / 2;
   for (int c = 0; c < as.channels; ++c) {

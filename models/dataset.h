@@ -1,4 +1,4 @@
-// Dataset: labelled images in memory, and the order in which batches draw them.
+// Dataset: labelled images or text in memory, and the order in which batches draw them.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,20 @@
 namespace unlatch::models {
 
 /// Pixels as stored (0..255 or 0..16), turned into floats on the way out: (p/scale -
-/// mean)/deviation.
+/// mean)/deviation. Of text, bytes as they are, in windows side by side; the label of each is the
+/// next byte.
 struct Dataset {
   std::string name;
   SampleShape shape;
   int classes = 10;
   std::vector<std::uint8_t> pixels;  ///< [samples, channels, height, width]
   std::vector<float> floats;         ///< the same, of files of floats; no pixels then
-  std::vector<std::int32_t> labels;
+  std::vector<std::int32_t> labels;  ///< [samples], of text [samples, tokens]
   double scale = 255;
   std::vector<float> mean;       ///< a channel
   std::vector<float> deviation;  ///< a channel
 
-  int samples() const { return static_cast<int>(labels.size()); }
+  int samples() const { return static_cast<int>(labels.size()) / shape.rows(); }
   /// Writes one normalised sample, fitted into `as`: pixels of value 0 around it, one channel
   /// repeated; changed before that. Throws Error if it does not fit (see require_fits).
   /// Thread-safe.
@@ -39,10 +40,15 @@ struct DataSplit {
 };
 
 /// `digits`, `fashion-mnist[:DIR]`, `mnist:DIR`, `cifar10:DIR`, `cifar100:DIR`,
-/// `numpy:DIR`, `synthetic:CxHxW[,classes=10][,samples=1000][,seed=0]`. Mean and deviation are
-/// those of the training part. Files may be plain or gzip. Throws Error naming the file, what was
-/// expected and what was found; nothing is ever replaced by other data.
+/// `numpy:DIR`, `synthetic:CxHxW[,classes=10][,samples=1000][,seed=0]`, `text:FILE`, `text:DIR`. Of
+/// text, the last tenth is the test part, and windows are one token long until cut_windows(). Mean
+/// and deviation are those of the training part. Files may be plain or gzip. Throws Error naming
+/// the file, what was expected and what was found; nothing is ever replaced by other data.
 DataSplit load_data(std::string_view specification);
+
+/// Makes windows of text as long as the model's input has tokens; the rest of each part is left
+/// out. Images stay as they are. Throws Error for a part that is too short.
+void cut_windows(DataSplit& data, const SampleShape& input);
 
 /// Throws Error unless samples of that shape can feed a model with this input (equal, or smaller
 /// and padded, or one channel repeated).

@@ -72,6 +72,38 @@ void append_prefixed(std::vector<Parameter>& all, const std::string& name,
   }
 }
 
+void require_image(const Layer& layer, const SampleShape& input) {
+  const bool wants_image = std::holds_alternative<Convolution>(layer.kind) ||
+                           std::holds_alternative<BatchNorm>(layer.kind) ||
+                           std::holds_alternative<MaxPool>(layer.kind) ||
+                           std::holds_alternative<GlobalAveragePool>(layer.kind);
+  require(!wants_image || !input.is_sequence,
+          "layer {}: takes images, not a sequence of {} tokens with {} features", layer.name,
+          input.channels, input.width);
+}
+
+SampleShape embedded(const std::string& name, const Embedding& embedding,
+                     const SampleShape& input) {
+  require(embedding.vocabulary >= 1 && embedding.width >= 1,
+          "layer {}: an embedding needs a positive vocabulary and width, not {} and {}", name,
+          embedding.vocabulary, embedding.width);
+  require(input.is_sequence && input.width == 1,
+          "layer {}: an embedding takes a sequence of token numbers (text:FILE), not {}x{}x{}",
+          name, input.channels, input.height, input.width);
+  return {input.channels, 1, embedding.width, true};
+}
+
+SampleShape attended(const std::string& name, const CausalSelfAttention& attention,
+                     const SampleShape& input) {
+  require(input.is_sequence, "layer {}: attention takes a sequence, not {}x{}x{}", name,
+          input.channels, input.height, input.width);
+  const int parts = 3 * attention.heads;
+  require(attention.heads >= 1 && input.width % parts == 0,
+          "layer {}: queries, keys and values of {} heads do not split {} features evenly", name,
+          attention.heads, input.width);
+  return {input.channels, 1, input.width / 3, true};
+}
+
 std::int64_t chained_statistics(const std::vector<Layer>& layers, SampleShape shape) {
   std::int64_t count = 0;
   for (const Layer& layer : layers) {
@@ -91,6 +123,7 @@ SampleShape output_shape(const Layer& layer, const SampleShape& input) {
   require(input.channels >= 1 && input.height >= 1 && input.width >= 1,
           "layer {}: its input {}x{}x{} is empty", layer.name, input.channels, input.height,
           input.width);
+  require_image(layer, input);
   return std::visit(
       Overloaded{
           [&](const Convolution& c) { return convolved(layer.name, c, input); },
@@ -104,7 +137,8 @@ SampleShape output_shape(const Layer& layer, const SampleShape& input) {
             require(linear.out_features >= 1,
                     "layer {}: a linear layer needs at least one output, not {}", layer.name,
                     linear.out_features);
-            return SampleShape{linear.out_features, 1, 1};
+            return input.is_sequence ? SampleShape{input.channels, 1, linear.out_features, true}
+                                     : SampleShape{linear.out_features, 1, 1};
           },
           [&](const Residual& residual) { return joined(layer.name, residual, input); },
           [&](const Dropout& dropout) {
@@ -113,6 +147,14 @@ SampleShape output_shape(const Layer& layer, const SampleShape& input) {
                     dropout.probability);
             return input;
           },
+          [&](const Embedding& embedding) { return embedded(layer.name, embedding, input); },
+          [&](const LayerNorm&) {
+            require(input.is_sequence, "layer {}: layer norm takes a sequence, not {}x{}x{}",
+                    layer.name, input.channels, input.height, input.width);
+            return input;
+          },
+          [&](const Gelu&) { return input; },
+          [&](const CausalSelfAttention& a) { return attended(layer.name, a, input); },
       },
       layer.kind);
 }
@@ -132,14 +174,22 @@ std::vector<Parameter> parameters(const Layer& layer, const SampleShape& input) 
                    add("beta", {input.channels});
                  },
                  [&](const Linear& linear) {
-                   add("weight", {linear.out_features, static_cast<int>(input.elements())});
+                   add("weight", {linear.out_features, static_cast<int>(input.features())});
                    if (linear.bias) add("bias", {linear.out_features});
                  },
                  [&](const Residual& residual) {
                    append_prefixed(all, layer.name, residual.body, input);
                    append_prefixed(all, layer.name, residual.shortcut, input);
                  },
-                 [](const auto&) {},  // ReLU, pooling and dropout have none
+                 [&](const Embedding& embedding) {
+                   add("token", {embedding.vocabulary, embedding.width});
+                   add("position", {input.rows(), embedding.width});
+                 },
+                 [&](const LayerNorm&) {
+                   add("gamma", {static_cast<int>(input.features())});
+                   add("beta", {static_cast<int>(input.features())});
+                 },
+                 [](const auto&) {},  // ReLU, GELU, pooling, dropout and attention have none
              },
              layer.kind);
   return all;

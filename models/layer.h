@@ -9,12 +9,17 @@
 
 namespace unlatch::models {
 
-/// One sample as [channels, height, width]; a vector is [features, 1, 1].
+/// One sample as [channels, height, width]; a vector is [features, 1, 1], a sequence
+/// [tokens, 1, features], so that the features of a token lie together.
 struct SampleShape {
   int channels = 1;
   int height = 1;
   int width = 1;
+  bool is_sequence = false;
   std::int64_t elements() const { return std::int64_t{channels} * height * width; }
+  /// Vectors that a linear layer takes one by one and a loss has labels for: tokens, or 1.
+  int rows() const { return is_sequence ? channels : 1; }
+  std::int64_t features() const { return elements() / rows(); }  ///< numbers of one of them
   friend bool operator==(const SampleShape&, const SampleShape&) = default;
 };
 
@@ -41,7 +46,7 @@ struct MaxPool {
   int padding = 0;
 };
 struct GlobalAveragePool {};
-/// Fully connected; flattens [C, H, W] in that order.
+/// Fully connected; flattens [C, H, W] in that order, but takes each token of a sequence by itself.
 struct Linear {
   int out_features = 1;
   bool bias = true;
@@ -58,10 +63,30 @@ struct Residual {
   std::vector<Layer> body;
   std::vector<Layer> shortcut;
 };
+/// Numbers of tokens, a sequence of one feature, become rows of a table; a row of a second table is
+/// added, one for each position. Hands back no gradient but zeros.
+struct Embedding {
+  int vocabulary = 256;
+  int width = 1;
+};
+/// Normalises the features of every token (Ba et al. 2016, arXiv 1607.06450).
+struct LayerNorm {
+  double epsilon = 1e-5;
+};
+/// x Phi(x), the exact form with erf (Hendrycks and Gimpel 2016, arXiv 1606.08415).
+struct Gelu {};
+/// From [tokens, 1, 3 width], queries, keys and values of all heads in this order, to
+/// [tokens, 1, width]: softmax(Q K^T / sqrt(width / heads)) V by head, a token seeing itself and
+/// those before it (Vaswani et al. 2017, section 3.2). Has no weights: linear layers stand around
+/// it.
+struct CausalSelfAttention {
+  int heads = 1;
+};
 
 struct Layer {
   std::string name;
-  std::variant<Convolution, BatchNorm, Relu, MaxPool, GlobalAveragePool, Linear, Residual, Dropout>
+  std::variant<Convolution, BatchNorm, Relu, MaxPool, GlobalAveragePool, Linear, Residual, Dropout,
+               Embedding, LayerNorm, Gelu, CausalSelfAttention>
       kind;
 };
 
@@ -74,7 +99,8 @@ struct Parameter {
 
 /// Throws Error, naming the layer, when it cannot take that input.
 SampleShape output_shape(const Layer& layer, const SampleShape& input);
-/// In the order of the flat weights: weight, bias; gamma, beta; body, then shortcut.
+/// In the order of the flat weights: weight, bias; gamma, beta; token, position; body, then
+/// shortcut.
 std::vector<Parameter> parameters(const Layer& layer, const SampleShape& input);
 std::int64_t parameter_count(const Layer& layer, const SampleShape& input);
 /// Running statistics of batch norms (mean, then variance, each [channels]), same order.
@@ -84,7 +110,8 @@ std::int64_t forward_flops(const Layer& layer, const SampleShape& input);
 /// Input gradient and weight gradient together.
 std::int64_t backward_flops(const Layer& layer, const SampleShape& input);
 /// Bytes that backward needs of one sample beyond the weights: the float32 input of a layer, of
-/// ReLU the output, for max pooling the place of each maximum, for dropout a byte a number. By
+/// ReLU the output, for max pooling the place of each maximum, for dropout a byte a number; of
+/// layer norm mean and variance of each token besides, of attention the softmax of all pairs. By
 /// itself:
 std::int64_t tape_bytes(const Layer& layer, const SampleShape& input);
 /// Of layers one after the other, no tensor counted twice: what a ReLU keeps is the next one's

@@ -2,7 +2,8 @@
 //
 // A multiply-add counts 2, a comparison 1. What is done once a channel and batch (the roots and
 // divisions of batch norm) does not count. Convolutions and pooling count their
-// padding as data.
+// padding as data. Of attention the products are those of all pairs, as they are counted
+// everywhere, the softmax that of the pairs a token sees; an exponential or erf counts 1.
 #include <functional>
 
 #include "models/layer.h"
@@ -31,12 +32,34 @@ std::int64_t products(const Convolution& c, const SampleShape& input, const Samp
 bool keeps_input(const Layer& layer) {
   return std::holds_alternative<Convolution>(layer.kind) ||
          std::holds_alternative<BatchNorm>(layer.kind) ||
-         std::holds_alternative<Relu>(layer.kind) || std::holds_alternative<Linear>(layer.kind);
+         std::holds_alternative<Relu>(layer.kind) || std::holds_alternative<Linear>(layer.kind) ||
+         std::holds_alternative<Embedding>(layer.kind) ||
+         std::holds_alternative<LayerNorm>(layer.kind) ||
+         std::holds_alternative<Gelu>(layer.kind) ||
+         std::holds_alternative<CausalSelfAttention>(layer.kind);
 }
 
 bool has_matrix(const Layer& layer) {
   return std::holds_alternative<Convolution>(layer.kind) ||
-         std::holds_alternative<Linear>(layer.kind);
+         std::holds_alternative<Linear>(layer.kind) ||
+         std::holds_alternative<Embedding>(layer.kind);
+}
+
+/// Pairs of a token and one that it sees, of all heads.
+std::int64_t causal_pairs(const CausalSelfAttention& attention, const SampleShape& input) {
+  return std::int64_t{attention.heads} * input.rows() * (input.rows() + 1) / 2;
+}
+
+/// FLOPs of Q K^T of all heads; as many as those of the scores with V.
+std::int64_t score_product(const SampleShape& input, const SampleShape& output) {
+  return 2 * output.elements() * input.rows();
+}
+
+std::int64_t bytes_beside_input(const Layer& layer, const SampleShape& input) {
+  if (std::holds_alternative<LayerNorm>(layer.kind)) return 2 * 4 * std::int64_t{input.rows()};
+  const auto* attention = std::get_if<CausalSelfAttention>(&layer.kind);
+  if (attention == nullptr) return 0;
+  return 4 * std::int64_t{attention->heads} * input.rows() * input.rows();
 }
 
 /// Two branches that begin, or end, with a matrix share what that one reads.
@@ -84,12 +107,21 @@ std::int64_t forward_flops(const Layer& layer, const SampleShape& input) {
           [&](const Relu&) { return in; },
           [&](const MaxPool& pool) { return out * (pool.kernel * pool.kernel - 1); },
           [&](const GlobalAveragePool&) { return in; },
-          [&](const Linear& linear) { return 2 * in * out + (linear.bias ? out : 0); },
+          [&](const Linear& linear) {
+            return 2 * input.features() * out + (linear.bias ? out : 0);
+          },
           [&](const Residual& residual) {
             return chained(forward_flops, residual.body, input) +
                    chained(forward_flops, residual.shortcut, input) + out;
           },
           [&](const Dropout&) { return in; },
+          [&](const Embedding&) { return out; },
+          [&](const LayerNorm&) { return 8 * in; },  // as batch norm
+          [&](const Gelu&) { return 5 * in; },
+          // Scale, maximum, difference, exponential, sum, quotient.
+          [&](const CausalSelfAttention& a) {
+            return 2 * score_product(input, output) + 6 * causal_pairs(a, input);
+          },
       },
       layer.kind);
 }
@@ -107,18 +139,29 @@ std::int64_t backward_flops(const Layer& layer, const SampleShape& input) {
           [&](const Relu&) { return in; },
           [&](const MaxPool&) { return out; },
           [&](const GlobalAveragePool&) { return in; },
-          [&](const Linear& linear) { return 4 * in * out + (linear.bias ? out : 0); },
+          [&](const Linear& linear) {
+            return 4 * input.features() * out + (linear.bias ? out : 0);
+          },
           [&](const Residual& residual) {
             return chained(backward_flops, residual.body, input) +
                    chained(backward_flops, residual.shortcut, input) + in;
           },
           [&](const Dropout&) { return in; },
+          [&](const Embedding&) { return 2 * out; },
+          // Gradients of beta 1 and gamma 2, normalised input 2, scaled gradient 1, its sum 1 and
+          // that of its product with the normalised input 2, gradient of the input 4.
+          [&](const LayerNorm&) { return 13 * in; },
+          [&](const Gelu&) { return 10 * in; },
+          // Product with the gradient 1 and its sum 1, difference, product, scale.
+          [&](const CausalSelfAttention& a) {
+            return 4 * score_product(input, output) + 5 * causal_pairs(a, input);
+          },
       },
       layer.kind);
 }
 
 std::int64_t tape_bytes(const Layer& layer, const SampleShape& input) {
-  if (keeps_input(layer)) return 4 * input.elements();
+  if (keeps_input(layer)) return 4 * input.elements() + bytes_beside_input(layer, input);
   return std::visit(
       Overloaded{
           [&](const MaxPool& pool) {

@@ -42,7 +42,8 @@ ModelFacts facts_of(const Model& model, double element_bytes) {
          .weight_grad_activation_bytes =
              activation(static_cast<double>(weight_grad_activation_bytes(layer, shapes[j]))),
          .parameters = parameters,
-         .read_parameters = parameters});
+         // Of tables, a row a token, which are among the activations moved.
+         .read_parameters = std::holds_alternative<Embedding>(layer.kind) ? 0 : parameters});
   }
   return facts;
 }

@@ -81,9 +81,13 @@ DataSplit load(std::string_view specification) {
   if (name == "cifar10") return load_cifar10(required_directory(name, rest));
   if (name == "cifar100") return load_cifar100(required_directory(name, rest));
   if (name == "numpy") return load_numpy(required_directory(name, rest));
+  if (name == "text") {
+    require(!rest.empty(), "data text: give the file or directory, as in text:FILE");
+    return load_text(std::string(rest));
+  }
   if (name == "synthetic") return make_synthetic(specification);
-  const std::vector<std::string_view> known{"digits",   "fashion-mnist", "mnist",    "cifar10",
-                                            "cifar100", "numpy",         "synthetic"};
+  const std::vector<std::string_view> known{"digits",   "fashion-mnist", "mnist",     "cifar10",
+                                            "cifar100", "numpy",         "synthetic", "text"};
   fail("unknown data set '{}'.{} Known: {}", name, suggest(name, known), fmt::join(known, ", "));
 }
 
@@ -109,7 +113,7 @@ std::filesystem::path find_data_file(const std::filesystem::path& directory,
 
 DataSplit load_data(std::string_view specification) {
   DataSplit data = load(specification);
-  normalise(data);
+  if (!data.train.shape.is_sequence) normalise(data);
   return data;
 }
 

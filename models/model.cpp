@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "models/language_model.h"
 #include "models/model_file.h"
 #include "models/network_family.h"
 #include "models/overloaded.h"
@@ -72,6 +73,15 @@ Model model_in_file(std::string_view specification) {
   return read_model(given.name());
 }
 
+/// Weights are uniform in +- so much.
+double initial_bound(const Layer& layer, const SampleShape& input) {
+  constexpr double deviation_of_embeddings = 0.02;
+  if (std::holds_alternative<Embedding>(layer.kind)) return deviation_of_embeddings * std::sqrt(3);
+  const std::vector<int> shape = parameters(layer, input).front().shape;
+  const double fan_in = std::accumulate(shape.begin() + 1, shape.end(), 1.0, std::multiplies<>());
+  return 1 / std::sqrt(fan_in);
+}
+
 /// Appends the values of one layer; `leaf` counts the layers inside a residual, depth first.
 void append_initial(std::vector<float>& weights, const Layer& layer, SampleShape input,
                     std::uint64_t key, std::uint64_t& leaf) {
@@ -87,15 +97,14 @@ void append_initial(std::vector<float>& weights, const Layer& layer, SampleShape
   }
   const std::uint64_t own = derived_key(key, leaf++);
   const std::int64_t count = parameter_count(layer, input);
-  if (std::holds_alternative<BatchNorm>(layer.kind)) {
+  if (std::holds_alternative<BatchNorm>(layer.kind) ||
+      std::holds_alternative<LayerNorm>(layer.kind)) {
     weights.insert(weights.end(), count / 2, 1.0F);
     weights.insert(weights.end(), count / 2, 0.0F);
     return;
   }
   if (count == 0) return;
-  const std::vector<int> shape = parameters(layer, input).front().shape;
-  const double fan_in = std::accumulate(shape.begin() + 1, shape.end(), 1.0, std::multiplies<>());
-  const double bound = 1 / std::sqrt(fan_in);
+  const double bound = initial_bound(layer, input);
   for (std::int64_t i = 0; i < count; ++i) {
     weights.push_back(static_cast<float>((2 * random_uniform(own, i) - 1) * bound));
   }
@@ -130,10 +139,11 @@ std::vector<SampleShape> Model::shapes() const {
 }
 
 std::vector<std::string_view> model_names() {
-  return {"mlp",       "lenet",      "resnet18", "resnet34", "resnet50",     "resnet101",
-          "resnet152", "resnet20",   "resnet32", "resnet44", "resnet56",     "resnet110",
-          "resnet164", "resnet1202", "vgg11",    "vgg13",    "vgg16",        "vgg19",
-          "resnext29", "wrn-28-10",  "wrn-16-8", "wrn-40-4", "preresnet164", "preresnet1001"};
+  return {"mlp",       "lenet",     "resnet18",     "resnet34",      "resnet50",
+          "resnet101", "resnet152", "resnet20",     "resnet32",      "resnet44",
+          "resnet56",  "resnet110", "resnet164",    "resnet1202",    "vgg11",
+          "vgg13",     "vgg16",     "vgg19",        "resnext29",     "wrn-28-10",
+          "wrn-16-8",  "wrn-40-4",  "preresnet164", "preresnet1001", "transformer"};
 }
 
 void require_trainable(std::string_view specification) {
@@ -145,13 +155,16 @@ void require_trainable(std::string_view specification) {
 
 SampleShape usual_input(std::string_view specification) {
   if (names_model_file(specification)) return model_in_file(specification).input;
-  const std::string name = parsed(specification).name();
-  const auto family = family_of(name);
-  return family ? family->usual_input(name) : SampleShape{1, 28, 28};
+  const Specification given = parsed(specification);
+  if (given.name() == "transformer") return language_input(given);
+  const auto family = family_of(given.name());
+  return family ? family->usual_input(given.name()) : SampleShape{1, 28, 28};
 }
 
 int usual_classes(std::string_view specification) {
-  return names_model_file(specification) ? model_in_file(specification).classes : 10;
+  if (names_model_file(specification)) return model_in_file(specification).classes;
+  constexpr int bytes = 256;
+  return parsed(specification).name() == "transformer" ? bytes : 10;
 }
 
 Model make_model(std::string_view specification, const SampleShape& input, int classes) {
@@ -163,6 +176,9 @@ Model make_model(std::string_view specification, const SampleShape& input, int c
   }
   const Specification given = parsed(specification);
   require(classes >= 2, "model {}: needs at least 2 classes, not {}", specification, classes);
+  if (given.name() == "transformer") return language_model(given, input, classes);
+  require(!input.is_sequence, "model {}: takes images; text is for the model transformer",
+          specification);
   const auto family = family_of(given.name());
   Model model = family                  ? family->make(given, input, classes)
                 : given.name() == "mlp" ? mlp(given, input, classes)

@@ -102,6 +102,23 @@ const std::vector<Kind>& kinds() {
       {"residual",
        {"body", "shortcut"},
        [](const JsonValue& layer) -> Any { return residual(layer); }},
+      {"embedding",
+       {"vocabulary", "width"},
+       [](const JsonValue& layer) -> Any {
+         return Embedding{.vocabulary = layer.at("vocabulary").whole(1, most),
+                          .width = layer.at("width").whole(1, most)};
+       }},
+      {"layer_norm",
+       {"epsilon"},
+       [](const JsonValue& layer) -> Any {
+         return LayerNorm{.epsilon = number_or(layer, "epsilon", LayerNorm{}.epsilon)};
+       }},
+      {"gelu", {}, [](const JsonValue&) -> Any { return Gelu{}; }},
+      {"causal_self_attention",
+       {"heads"},
+       [](const JsonValue& layer) -> Any {
+         return CausalSelfAttention{.heads = layer.at("heads").whole(1, most)};
+       }},
   };
   return all;
 }
@@ -127,10 +144,15 @@ void append_layers(std::vector<Layer>& layers, Names& names, const JsonValue& li
 }
 
 SampleShape input_of(const JsonValue& file) {
+  constexpr int longest = 1 << 16;
+  require(file.has("input") != file.has("tokens"),
+          "{}: needs either 'input', [channels, height, width] of images, or 'tokens', the length "
+          "of a text",
+          file.place());
+  if (file.has("tokens")) return {file.at("tokens").whole(1, longest), 1, 1, true};
   const std::vector<JsonValue> sides = file.at("input").list();
   require(sides.size() == 3, "{}: must be [channels, height, width], not {} numbers",
           file.at("input").place(), sides.size());
-  constexpr int longest = 1 << 16;
   return {sides[0].whole(1, longest), sides[1].whole(1, longest), sides[2].whole(1, longest)};
 }
 
@@ -189,8 +211,15 @@ std::string text_of(const Layer& layer, const std::string& margin) {
                 fmt::format(", \"body\": {}, \"shortcut\": {}", list_of(r.body, margin + "  "),
                             list_of(r.shortcut, margin + "  "));
           },
-          [&](const auto&) {
-            fail("layer {}: is of a kind that model files do not have", layer.name);
+          [&](const Embedding& e) {
+            json.update({{"kind", "embedding"}, {"vocabulary", e.vocabulary}, {"width", e.width}});
+          },
+          [&](const LayerNorm& norm) {
+            json.update({{"kind", "layer_norm"}, {"epsilon", norm.epsilon}});
+          },
+          [&](const Gelu&) { json["kind"] = "gelu"; },
+          [&](const CausalSelfAttention& a) {
+            json.update({{"kind", "causal_self_attention"}, {"heads", a.heads}});
           },
       },
       layer.kind);
@@ -227,17 +256,18 @@ bool names_model_file(std::string_view specification) {
 Model parse_model(const std::string& text, const std::string& place) {
   const nlohmann::json json = parse_json(text, place);
   const JsonValue file(json, place);
-  file.require_object({"name", "input", "layers"});
+  file.require_object({"name", "input", "tokens", "layers"});
   Model model{.name = file.at("name").text(), .input = input_of(file), .classes = 0, .layers = {}};
   Names names;
   append_layers(model.layers, names, file.at("layers"));
   const SampleShape logits = logits_of(model, place);
+  const bool is_vector = logits.is_sequence || (logits.height == 1 && logits.width == 1);
   require(
-      logits.elements() >= 2 && logits.height == 1 && logits.width == 1,
+      is_vector && logits.features() >= 2,
       "{}: its last layer gives {}x{}x{} numbers; it must give a vector, a number for each of 2 "
       "or more classes",
       place, logits.channels, logits.height, logits.width);
-  model.classes = logits.channels;
+  model.classes = static_cast<int>(logits.features());
   number_dropouts(model);
   return model;
 }
@@ -245,9 +275,13 @@ Model parse_model(const std::string& text, const std::string& place) {
 Model read_model(const std::string& path) { return parse_model(text_of(path), path); }
 
 std::string model_json(const Model& model) {
-  return fmt::format("{{\"name\": {}, \"input\": [{}, {}, {}], \"layers\": {}}}\n",
-                     Json(model.name).dump(), model.input.channels, model.input.height,
-                     model.input.width, list_of(model.layers, "  "));
+  const SampleShape& input = model.input;
+  const std::string shape =
+      input.is_sequence
+          ? fmt::format("\"tokens\": {}", input.channels)
+          : fmt::format("\"input\": [{}, {}, {}]", input.channels, input.height, input.width);
+  return fmt::format("{{\"name\": {}, {}, \"layers\": {}}}\n", Json(model.name).dump(), shape,
+                     list_of(model.layers, "  "));
 }
 
 void number_dropouts(Model& model) {

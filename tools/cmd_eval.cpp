@@ -19,8 +19,8 @@ int run(const Arguments& arguments) {
   const auto data_name = arguments.text("data");
   require(path.has_value(), "--weights FILE is needed: what 'unlatch train --save FILE' wrote");
   require(data_name.has_value(), "--data SPEC is needed, for example digits or fashion-mnist");
-  const models::DataSplit data = models::load_data(*data_name);
-  const models::Model model = asked_model_for(arguments, data.train);
+  models::DataSplit data = models::load_data(*data_name);
+  const models::Model model = asked_model_for(arguments, data);
   const TrainedModel trained = read_trained(model, *path);
   const int asked = asked_threads(arguments);
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

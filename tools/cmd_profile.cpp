@@ -192,7 +192,7 @@ int run(const Arguments& arguments) {
   if (arguments.has("machine")) return profile_machine(arguments);
   if (arguments.has("from-trace")) return profile_traces(arguments);
   models::DataSplit data = models::load_data(arguments.text("data", "digits"));
-  models::Model model = asked_model_for(arguments, data.train);
+  models::Model model = asked_model_for(arguments, data);
   auto sizes = asked_list(arguments, "batch-size", {64}, data.train.samples());
   const Subject subject{std::move(data), std::move(model), std::move(sizes)};
   const auto device = asked_device_to_measure(arguments);

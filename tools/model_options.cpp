@@ -45,14 +45,18 @@ void require_known_name(const std::string& text) {
 models::Model asked_model(const Arguments& arguments) {
   const std::string name = asked_name(arguments);
   const auto data = arguments.text("data");
-  if (!data)
+  if (!data) {
     return models::make_model(name, models::usual_input(name), models::usual_classes(name));
-  return asked_model_for(arguments, models::load_data(*data).train);
+  }
+  models::DataSplit split = models::load_data(*data);
+  return asked_model_for(arguments, split);
 }
 
-models::Model asked_model_for(const Arguments& arguments, const models::Dataset& data) {
-  const models::Model model = models::make_model(asked_name(arguments), data.shape, data.classes);
-  models::require_fits(data, model.input);
+models::Model asked_model_for(const Arguments& arguments, models::DataSplit& data) {
+  const models::Model model =
+      models::make_model(asked_name(arguments), data.train.shape, data.train.classes);
+  models::cut_windows(data, model.input);
+  models::require_fits(data.train, model.input);
   require_memory(model);
   return model;
 }

@@ -16,8 +16,9 @@ namespace unlatch::tools {
 
 /// The model of --model for the input and classes of --data, or for the model's usual ones.
 models::Model asked_model(const Arguments& arguments);
-/// The same for data that are loaded already. Throws Error when they do not fit.
-models::Model asked_model_for(const Arguments& arguments, const models::Dataset& data);
+/// The same for data that are loaded already; text becomes windows of the model's length. Throws
+/// Error when they do not fit.
+models::Model asked_model_for(const Arguments& arguments, models::DataSplit& data);
 
 /// What the layers of the model cost, which may be a transformer's shape; `element_bytes` of an
 /// activation.

@@ -93,7 +93,7 @@ TrainingPlan read_plan(const Arguments& arguments, const ScheduleSpec& spec) {
   const auto data = arguments.text("data");
   require(data.has_value(), "--data SPEC is needed, for example digits or fashion-mnist");
   models::DataSplit split = models::load_data(*data);
-  models::Model model = asked_model_for(arguments, split.train);
+  models::Model model = asked_model_for(arguments, split);
   TrainingPlan plan{.spec = spec,
                     .shape = {},
                     .model = std::move(model),
@@ -119,6 +119,8 @@ TrainingPlan read_plan(const Arguments& arguments, const ScheduleSpec& spec) {
   plan.device = asked_device(arguments, plan.shape.ranks());
   if (const auto text = arguments.text("augment")) {
     plan.augmentation = models::Augmentation::parse(*text, arguments.place("augment"));
+    require(!plan.model.input.is_sequence, "{}: only images are augmented, {} is text",
+            arguments.place("augment"), plan.data_name);
   }
   plan.statistics = asked_statistics(arguments);
   plan.evaluate_every = asked_evaluations(arguments, plan);

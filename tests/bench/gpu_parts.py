@@ -270,12 +270,14 @@ def overhead(programs):
 
 def pytorch(programs):
     """One training step beside PyTorch's, on one rank."""
-    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpu_torch.py")
-    for model, data, batch, steps in (("resnet20", IMAGES, 64, 60),
-                                      ("resnet50", "synthetic:3x224x224,samples=64", 32, 12),
-                                      ("transformer", "digits", 32, 20)):
+    here = os.path.dirname(os.path.abspath(__file__))
+    script = os.path.join(here, "gpu_torch.py")
+    for model, keys, data, batch, steps in (
+            ("resnet20", "", IMAGES, 64, 60),
+            ("resnet50", "", "synthetic:3x224x224,samples=64", 32, 12),
+            ("transformer", ":width=256", f"text:{here}", 32, 20)):  # any text will do
         def work():
-            ours = programs.train("bp", 1, "--steps", str(steps), model=model, data=data,
+            ours = programs.train("bp", 1, "--steps", str(steps), model=model + keys, data=data,
                                   batch=batch)["step_ms"]
             found = programs.call(sys.executable, script, model, str(batch), str(steps))
             if found.code == 77:

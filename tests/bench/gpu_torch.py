@@ -49,36 +49,63 @@ def resnet(torch, first, blocks, bottleneck, classes):
                          nn.Linear(width_in, classes))
 
 
+def images(torch, side):
+    """Makes the inputs and labels of a batch."""
+    return lambda batch: (torch.randn(batch, 3, side, side), torch.randint(0, 10, (batch,)))
+
+
 def resnet20(torch):
     nn = torch.nn
     first = [nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
-    return resnet(torch, first, (3, 3, 3), False, 10), (3, 32, 32)
+    return resnet(torch, first, (3, 3, 3), False, 10), images(torch, 32)
 
 
 def resnet50(torch):
     nn = torch.nn
     first = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(),
              nn.MaxPool2d(3, 2, 1)]
-    return resnet(torch, first, (3, 4, 6, 3), True, 10), (3, 224, 224)
+    return resnet(torch, first, (3, 4, 6, 3), True, 10), images(torch, 224)
 
 
 def transformer(torch):
-    """Rows of the digits as tokens: 4 layers of width 256, 4 heads, no dropout."""
-    nn = torch.nn
+    """Decoder-only on bytes: 4 layers of width 256, 4 heads, windows of 64, an untied head."""
+    nn, functional = torch.nn, torch.nn.functional
+    layers, width, heads, tokens, vocabulary = 4, 256, 4, 64, 256
 
-    class Network(nn.Module):
+    class Embedding(nn.Module):
         def __init__(self):
             super().__init__()
-            self.embed = nn.Linear(8, 256)
-            layer = nn.TransformerEncoderLayer(256, 4, 1024, 0.0, batch_first=True,
-                                               norm_first=True)
-            self.layers = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
-            self.head = nn.Linear(256, 10)
+            self.token = nn.Embedding(vocabulary, width)
+            self.position = nn.Parameter(torch.zeros(tokens, width))
 
         def forward(self, x):
-            return self.head(self.layers(self.embed(x)).mean(1))
+            return self.token(x) + self.position
 
-    return Network(), (8, 8)
+    class Attention(nn.Module):
+        def forward(self, qkv):
+            parts = [p.unflatten(-1, (heads, -1)).transpose(1, 2) for p in qkv.chunk(3, dim=-1)]
+            seen = functional.scaled_dot_product_attention(*parts, is_causal=True)
+            return seen.transpose(1, 2).flatten(-2)
+
+    class Residual(nn.Module):
+        def __init__(self, *body):
+            super().__init__()
+            self.body = nn.Sequential(*body)
+
+        def forward(self, x):
+            return x + self.body(x)
+
+    def block():
+        return [Residual(nn.LayerNorm(width), nn.Linear(width, 3 * width), Attention(),
+                         nn.Linear(width, width)),
+                Residual(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(),
+                         nn.Linear(4 * width, width))]
+
+    blocks = [part for _ in range(layers) for part in block()]
+    network = nn.Sequential(Embedding(), *blocks, nn.LayerNorm(width),
+                            nn.Linear(width, vocabulary, bias=False), nn.Flatten(0, 1))
+    return network, lambda batch: (torch.randint(vocabulary, (batch, tokens)),
+                                   torch.randint(vocabulary, (batch * tokens,)))
 
 
 def main():
@@ -100,13 +127,12 @@ def main():
 
 
 def step_ms(torch, model, batch, steps, device):
-    network, shape = {"resnet20": resnet20, "resnet50": resnet50,
-                      "transformer": transformer}[model](torch)
+    network, samples = {"resnet20": resnet20, "resnet50": resnet50,
+                        "transformer": transformer}[model](torch)
     network.to(device)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)
     loss_of = torch.nn.CrossEntropyLoss()
-    x = torch.randn(batch, *shape, device=device)
-    y = torch.randint(0, 10, (batch,), device=device)
+    x, y = (part.to(device) for part in samples(batch))
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
     for step in range(WARM_UP_STEPS + steps):
         if step == WARM_UP_STEPS:

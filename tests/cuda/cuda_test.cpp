@@ -18,6 +18,7 @@
 #include "models/partition.h"
 #include "schedules/error.h"
 #include "schedules/registry.h"
+#include "tests/support/small_text.h"
 #include "tests/support/watched.h"
 
 namespace unlatch::exec {
@@ -84,7 +85,8 @@ class Runs {
         run_{.micro_batch_size = batch_size / graph_.shape().micro_batches,
              .optimizer = models::OptimizerSpec::parse(c.optimizer),
              .seed = 5},
-        data_(models::load_data("digits")),
+        data_(c.model.input.is_sequence ? testing_support::small_text(c.model.input)
+                                        : models::load_data("digits")),
         feed_(data_.train, model_.input, batch_size, graph_.shape().micro_batches, 3) {
     left_.losses.resize(static_cast<std::size_t>(graph_.shape().all_micro_batches()));
   }
@@ -226,6 +228,19 @@ models::Layer bottleneck() {
                                          {conv(12, 1, 2), norm}});
 }
 
+/// Bytes through an embedding and some layers, then to the next byte.
+models::Model on_text(std::string name, std::vector<models::Layer> layers) {
+  layers.insert(layers.begin(),
+                layer("embedding", models::Embedding{.vocabulary = 256, .width = 12}));
+  layers.push_back(layer("head", models::Linear{.out_features = 256}));
+  return {std::move(name), {7, 1, 1, true}, 256, std::move(layers)};
+}
+
+models::Model transformer() {
+  return models::make_model("transformer:layers=2,width=12,heads=3,sequence=7", {1, 1, 1, true},
+                            256);
+}
+
 std::vector<Case> layer_cases() {
   using models::Convolution;
   const models::Layer conv = layer("conv", Convolution{.out_channels = 5, .padding = 1});
@@ -272,6 +287,14 @@ std::vector<Case> layer_cases() {
                         {layer("short",
                                Convolution{.out_channels = 6, .kernel = 1, .stride = 2})}})})},
       {"bottleneck", small("bottleneck", {conv, bottleneck(), layer("relu", models::Relu{})})},
+      {"embedding", on_text("embedding", {})},
+      {"layer norm", on_text("norm", {layer("norm", models::LayerNorm{})})},
+      {"gelu", on_text("gelu", {layer("a", models::Linear{.out_features = 9}),
+                                layer("gelu", models::Gelu{})})},
+      {"attention", on_text("attention", {layer("qkv", models::Linear{.out_features = 36}),
+                                          layer("heads", models::CausalSelfAttention{.heads = 3}),
+                                          layer("a", models::Linear{.out_features = 5})})},
+      {"transformer", transformer()},
   };
 }
 
@@ -330,6 +353,19 @@ const std::vector<const char*> schedules = {"bp",
                                             "dni",
                                             "dni:conditional=yes,delta=2",
                                             "dfa"};
+
+TEST_F(OnDevice, SchedulesTrainATransformerAsOnTheCpu) {
+  for (const char* schedule : {"1f1b", "gpipe:recompute=always", "fr", "fdg", "dsp", "zb-h1", "dgl",
+                               "dni:conditional=yes", "dfa"}) {
+    SCOPED_TRACE(schedule);
+    Runs runs({schedule, transformer(), schedule, 3, 4, 4});
+    const Left expected = runs.on_cpu();
+    const Left found = runs.on_gpu();
+    expect_close(found.weights, expected.weights, tolerance, "weights");
+    expect_close(found.losses, expected.losses, tolerance, "losses");
+    expect_close(found.heads, expected.heads, tolerance, "heads");
+  }
+}
 
 TEST_F(OnDevice, EveryScheduleTrainsAsOnTheCpu) {
   const models::Model lenet = models::make_model("lenet", {1, 8, 8}, 10);

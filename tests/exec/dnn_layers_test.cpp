@@ -117,6 +117,26 @@ std::vector<NetworkCase> cases() {
         layer(Residual{.body = {conv(8, 3, 1, 1), layer(Residual{.body = {relu, conv(8, 1, 1, 0)},
                                                                  .shortcut = {norm}})},
                        .shortcut = {conv(8, 1, 1, 0)}})}},
+      {"LinearOnTokens", {6, 1, 5, true}, {layer(Linear{.out_features = 7}), relu}},
+      {"Embedding", {7, 1, 1, true}, {layer(models::Embedding{.vocabulary = 9, .width = 6})}},
+      {"LayerNorm", {5, 1, 12, true}, {layer(models::LayerNorm{})}},
+      {"LayerNormOfALargeEpsilon", {4, 1, 7, true}, {layer(models::LayerNorm{0.5})}},
+      {"Gelu", {6, 1, 9, true}, {layer(models::Gelu{})}},
+      {"GeluOnImages", {3, 6, 6}, {conv(10, 3, 1, 1), layer(models::Gelu{})}},
+      {"AttentionOfOneHead", {5, 1, 18, true}, {layer(models::CausalSelfAttention{1})}},
+      {"AttentionOfThreeHeads", {9, 1, 36, true}, {layer(models::CausalSelfAttention{3})}},
+      {"AttentionOfOneToken", {1, 1, 12, true}, {layer(models::CausalSelfAttention{2})}},
+      {"TransformerBlock",
+       {10, 1, 1, true},
+       {layer(models::Embedding{.vocabulary = 11, .width = 8}),
+        layer(Residual{
+            .body = {layer(models::LayerNorm{}), layer(Linear{.out_features = 24}),
+                     layer(models::CausalSelfAttention{2}), layer(Linear{.out_features = 8})},
+            .shortcut = {}}),
+        layer(Residual{.body = {layer(models::LayerNorm{}), layer(Linear{.out_features = 32}),
+                                layer(models::Gelu{}), layer(Linear{.out_features = 8})},
+                       .shortcut = {}}),
+        layer(models::LayerNorm{})}},
   };
 }
 
@@ -147,11 +167,15 @@ class EveryLayer : public ::testing::TestWithParam<NetworkCase> {
     return model;
   }
   Tensor random_input(unsigned seed) {
-    return tensor_of(
-        pool, random_floats(static_cast<std::size_t>(model.input.elements()) * samples, seed));
+    std::vector<float> values =
+        random_floats(static_cast<std::size_t>(model.input.elements()) * samples, seed);
+    if (const auto* table = std::get_if<models::Embedding>(&model.layers.front().kind)) {
+      for (float& x : values) x = std::floor((x + 1) / 2 * static_cast<float>(table->vocabulary));
+    }
+    return tensor_of(pool, values);
   }
   Tensor random_gradient(unsigned seed) {
-    return tensor_of(pool, random_floats(std::size_t{4} * samples, seed));
+    return tensor_of(pool, random_floats(std::size_t{4} * samples * model.input.rows(), seed));
   }
 
   const models::Model model = tested_model();

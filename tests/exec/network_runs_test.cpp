@@ -126,6 +126,42 @@ TEST(NetworkRuns, ThreadsChangeNoBitOfLocalHeads) {
   }
 }
 
+NetworkRun transformer_run(const std::string& schedule) {
+  return {.schedule = schedule,
+          .model = "transformer:layers=2,width=16,heads=2,sequence=8",
+          .data = "text"};
+}
+
+TEST(NetworkRuns, TransformersAreTheSameBitForBitHoweverTheyAreCut) {
+  NetworkRun run = transformer_run("bp");
+  const std::vector<float> whole = train(run);
+  for (run.stages = 2; run.stages <= 7; ++run.stages) EXPECT_EQ(train(run), whole) << run.stages;
+}
+
+TEST(NetworkRuns, SynchronousSchedulesLeaveTheTransformerOfBackPropagation) {
+  const std::vector<float> bp = train(transformer_run("bp"));
+  for (NetworkRun run : synchronous_runs(false)) {
+    const NetworkRun transformer = transformer_run(run.schedule);
+    run.model = transformer.model;
+    run.data = transformer.data;
+    EXPECT_LE(relative_difference(train(run), bp), 1e-5) << run.schedule;
+  }
+}
+
+TEST(NetworkRuns, ThreadsChangeNoBitOfTransformers) {
+  for (const std::string schedule : {"1f1b", "gpipe:recompute=always", "zb-h1", "ddg", "fr", "fdg",
+                                     "dsp", "dgl", "dni", "dni:conditional=yes", "dfa"}) {
+    NetworkRun run = transformer_run(schedule);
+    run.stages = 3;
+    run.micro_batches = 4;
+    run.workers = 1;
+    const std::vector<float> expected = train(run);
+    for (const float w : expected) ASSERT_TRUE(std::isfinite(w)) << schedule;
+    run.workers = 2;
+    EXPECT_EQ(train(run), expected) << schedule;
+  }
+}
+
 TEST(NetworkRuns, LocalHeadsOfOneStageAreBackPropagationBitForBit) {
   const std::vector<float> bp = train({});
   for (const std::string schedule : {"dgl", "dgl:mode=async,buffer=2", "dni", "dfa"}) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "models/dropout.h"
+#include "tests/exec/reference_sequence.h"
 
 namespace unlatch::testing {
 namespace {
@@ -175,9 +176,9 @@ Reference average(const Case& t) {
 }
 
 Reference linear(const models::Linear& l, const Case& t) {
-  const auto in = static_cast<std::size_t>(t.in.elements());
+  const auto in = static_cast<std::size_t>(t.in.features());
   const auto out = static_cast<std::size_t>(l.out_features);
-  const auto samples = static_cast<std::size_t>(t.samples);
+  const auto samples = static_cast<std::size_t>(t.samples * t.in.rows());
   Numbers y(samples * out, 0.0);
   for (std::size_t n = 0; n < samples; ++n)
     for (std::size_t o = 0; o < out; ++o) {
@@ -251,6 +252,9 @@ struct Visit {
   Reference operator()(const models::Linear& l) { return linear(l, t); }
   Reference operator()(const models::Residual& l) { return residual(l, t); }
   Reference operator()(const models::Dropout& l) { return dropout(l, t); }
+  Reference operator()(const auto& of_sequence) {
+    return reference_of(of_sequence, {t.in, t.samples, t.w, t.x});
+  }
 };
 
 }  // namespace

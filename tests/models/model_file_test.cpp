@@ -23,13 +23,14 @@ constexpr const char* named_models[] = {
     "resnext11:cardinality=4,width=2",
     "wrn-10-2:dropout=0.3",
     "preresnet11",
+    "transformer:layers=2,width=24,heads=3,sequence=10",
 };
 
 /// Names, parameters and places of dropouts of all layers: their weights start as the same bits.
 TEST(ModelFile, GivesEveryNamedModelBack) {
   for (const char* name : named_models) {
     SCOPED_TRACE(name);
-    const Model model = make_model(name, usual_input(name), 10);
+    const Model model = make_model(name, usual_input(name), usual_classes(name));
     const std::string text = model_json(model);
     const Model again = parse_model(text, "file");
     EXPECT_EQ(model_json(again), text);
@@ -113,6 +114,8 @@ TEST(ModelFile, NamesThePlaceOfEveryFault) {
            {"[4, 12, 12]", "[4, 2, 2]", {"layer a", "does not fit"}},
            {"\"features\": 3", "\"features\": 1", {"2 or more classes"}},
            {"\"layers\"", "\"layer\"", {"'layer'", "'layers'"}},
+           {"\"input\": [4, 12, 12]", "\"tokens\": 12", {"layer a"}},
+           {"\"input\": [4, 12, 12], ", "", {"either 'input'", "'tokens'"}},
            {"\"epsilon\": 0.001", "\"epsilon\": \"small\"", {"layers[1].epsilon", "number"}},
            {"\"bias\": false}", "\"bias\": 0}", {"layers[4].bias", "true or false"}},
            {"\"body\": [{\"name\": \"x\", \"kind\": \"dropout\", \"probability\": 0.25}]",

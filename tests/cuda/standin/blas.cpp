@@ -89,50 +89,133 @@ cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
+namespace {
+
+/// op(A) is [m, k], op(B) is [k, n].
+struct Form {
+  bool a_as_it_is, b_as_it_is;
+  int m, n, k;
+
+  Matrix a(const void* at, cudaDataType type, int stride) const {
+    return {at, number_of(type), a_as_it_is ? m : k, a_as_it_is ? k : m, stride};
+  }
+  Matrix b(const void* at, cudaDataType type, int stride) const {
+    return {at, number_of(type), b_as_it_is ? k : n, b_as_it_is ? n : k, stride};
+  }
+  Matrix c(const void* at, cudaDataType type, int stride) const {
+    return {at, number_of(type), m, n, stride};
+  }
+};
+
+/// `count` products of matrices that lie so far apart, in elements.
+struct Products {
+  Form form;
+  Matrix a, b, c;
+  std::ptrdiff_t a_apart = 0, b_apart = 0, c_apart = 0;
+  int count = 1;
+  float factor, kept;
+};
+
+const void* element(const Matrix& matrix, std::ptrdiff_t at) {
+  return static_cast<const std::byte*>(matrix.at) +
+         at * static_cast<std::ptrdiff_t>(bytes_of(matrix.number));
+}
+
+/// All that one call reads, or writes, gaps between the matrices included.
+Range range_of(const Matrix& matrix, std::ptrdiff_t apart, int count) {
+  const std::size_t before = static_cast<std::size_t>(apart) * static_cast<std::size_t>(count - 1);
+  return {matrix.at, (before + matrix.elements()) * bytes_of(matrix.number)};
+}
+
+void multiply(const Products& p, int which, bool tf32) {
+  std::vector<float> as = floats(element(p.a, which * p.a_apart), p.a.number, p.a.elements());
+  std::vector<float> bs = floats(element(p.b, which * p.b_apart), p.b.number, p.b.elements());
+  std::vector<float> sums(p.c.elements());
+  for (std::vector<float>* factors : {&as, &bs}) {
+    if (tf32) std::ranges::transform(*factors, factors->begin(), as_tf32);
+  }
+  const std::ptrdiff_t a_row = p.form.a_as_it_is ? 1 : p.a.stride,
+                       a_column = p.form.a_as_it_is ? p.a.stride : 1;
+  const std::ptrdiff_t b_row = p.form.b_as_it_is ? 1 : p.b.stride,
+                       b_column = p.form.b_as_it_is ? p.b.stride : 1;
+  for (int column = 0; column < p.form.n; ++column) {
+    float* to = &sums[static_cast<std::size_t>(column) * static_cast<std::size_t>(p.c.stride)];
+    for (int i = 0; i < p.form.k; ++i) {
+      const float x = bs[static_cast<std::size_t>(i * b_row + column * b_column)];
+      for (int row = 0; row < p.form.m; ++row) {
+        to[row] += x * as[static_cast<std::size_t>(row * a_row + i * a_column)];
+      }
+    }
+  }
+  for (int column = 0; column < p.form.n; ++column) {  // what lies between them stays
+    const std::ptrdiff_t first = std::ptrdiff_t{column} * p.c.stride;
+    const std::vector<float> of_column(sums.begin() + first, sums.begin() + first + p.form.m);
+    blend(of_column, p.factor, p.kept, const_cast<void*>(element(p.c, which * p.c_apart + first)),
+          p.c.number);
+  }
+}
+
+cublasStatus_t put_products(const char* name, cublasHandle_t handle, const Products& p,
+                            cublasComputeType_t compute) {
+  for (const Matrix& matrix : {p.a, p.b, p.c}) {
+    if (matrix.stride < matrix.rows || matrix.columns < 1) return refuse("no matrix");
+  }
+  if (p.a.number != p.b.number || (p.c.number != p.a.number && p.c.number != Number::float32) ||
+      compute != CUBLAS_COMPUTE_32F) {
+    return refuse("types that do not go together");
+  }
+  if (handle->workspace.at == nullptr) return refuse("no workspace of the user's since SetStream");
+  const bool tf32 =
+      (handle->math & CUBLAS_TF32_TENSOR_OP_MATH) != 0 && p.a.number == Number::float32;
+  const cudaError_t error =
+      put_kernel(name, handle->stream,
+                 {range_of(p.a, p.a_apart, p.count), range_of(p.b, p.b_apart, p.count),
+                  range_of(p.c, p.c_apart, p.count), handle->workspace},
+                 [=] {
+                   for (int which = 0; which < p.count; ++which) multiply(p, which, tf32);
+                 });
+  if (error == cudaSuccess) return CUBLAS_STATUS_SUCCESS;
+  reason() = cudaGetErrorString(error);
+  return CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+}  // namespace
+
 cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b,
                             int m, int n, int k, const void* alpha, const void* a,
                             cudaDataType type_a, int stride_a, const void* b, cudaDataType type_b,
                             int stride_b, const void* beta, void* c, cudaDataType type_c,
                             int stride_c, cublasComputeType_t compute, cublasGemmAlgo_t) {
-  const bool a_as_it_is = op_a == CUBLAS_OP_N, b_as_it_is = op_b == CUBLAS_OP_N;
-  const Matrix of_a{a, number_of(type_a), a_as_it_is ? m : k, a_as_it_is ? k : m, stride_a};
-  const Matrix of_b{b, number_of(type_b), b_as_it_is ? k : n, b_as_it_is ? n : k, stride_b};
-  const Matrix of_c{c, number_of(type_c), m, n, stride_c};
-  for (const Matrix& matrix : {of_a, of_b, of_c}) {
-    if (matrix.stride < matrix.rows || matrix.columns < 1) return refuse("no matrix");
-  }
-  if (type_a != type_b || (type_c != type_a && type_c != CUDA_R_32F) ||
-      compute != CUBLAS_COMPUTE_32F) {
-    return refuse("types that do not go together");
-  }
-  if (handle->workspace.at == nullptr) return refuse("no workspace of the user's since SetStream");
-  const float factor = *static_cast<const float*>(alpha), kept = *static_cast<const float*>(beta);
-  const bool tf32 = (handle->math & CUBLAS_TF32_TENSOR_OP_MATH) != 0 && type_a == CUDA_R_32F;
-  const cudaError_t error = put_kernel(
-      "cublasGemmEx", handle->stream, {of_a.range(), of_b.range(), of_c.range(), handle->workspace},
-      [=] {
-        std::vector<float> as = floats(a, of_a.number, of_a.elements());
-        std::vector<float> bs = floats(b, of_b.number, of_b.elements());
-        std::vector<float> sums(of_c.elements());
-        for (std::vector<float>* factors : {&as, &bs}) {
-          if (tf32) std::ranges::transform(*factors, factors->begin(), as_tf32);
-        }
-        const std::ptrdiff_t a_row = a_as_it_is ? 1 : stride_a,
-                             a_column = a_as_it_is ? stride_a : 1;
-        const std::ptrdiff_t b_row = b_as_it_is ? 1 : stride_b,
-                             b_column = b_as_it_is ? stride_b : 1;
-        for (int column = 0; column < n; ++column) {
-          float* to = &sums[static_cast<std::size_t>(column) * static_cast<std::size_t>(stride_c)];
-          for (int i = 0; i < k; ++i) {
-            const float x = bs[static_cast<std::size_t>(i * b_row + column * b_column)];
-            for (int row = 0; row < m; ++row) {
-              to[row] += x * as[static_cast<std::size_t>(row * a_row + i * a_column)];
-            }
-          }
-        }
-        blend(sums, factor, kept, c, of_c.number);
-      });
-  if (error == cudaSuccess) return CUBLAS_STATUS_SUCCESS;
-  reason() = cudaGetErrorString(error);
-  return CUBLAS_STATUS_EXECUTION_FAILED;
+  const Form form{op_a == CUBLAS_OP_N, op_b == CUBLAS_OP_N, m, n, k};
+  return put_products("cublasGemmEx", handle,
+                      {.form = form,
+                       .a = form.a(a, type_a, stride_a),
+                       .b = form.b(b, type_b, stride_b),
+                       .c = form.c(c, type_c, stride_c),
+                       .factor = *static_cast<const float*>(alpha),
+                       .kept = *static_cast<const float*>(beta)},
+                      compute);
+}
+
+cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t op_a,
+                                          cublasOperation_t op_b, int m, int n, int k,
+                                          const void* alpha, const void* a, cudaDataType type_a,
+                                          int stride_a, long long a_apart, const void* b,
+                                          cudaDataType type_b, int stride_b, long long b_apart,
+                                          const void* beta, void* c, cudaDataType type_c,
+                                          int stride_c, long long c_apart, int count,
+                                          cublasComputeType_t compute, cublasGemmAlgo_t) {
+  const Form form{op_a == CUBLAS_OP_N, op_b == CUBLAS_OP_N, m, n, k};
+  return put_products("cublasGemmStridedBatchedEx", handle,
+                      {.form = form,
+                       .a = form.a(a, type_a, stride_a),
+                       .b = form.b(b, type_b, stride_b),
+                       .c = form.c(c, type_c, stride_c),
+                       .a_apart = static_cast<std::ptrdiff_t>(a_apart),
+                       .b_apart = static_cast<std::ptrdiff_t>(b_apart),
+                       .c_apart = static_cast<std::ptrdiff_t>(c_apart),
+                       .count = count,
+                       .factor = *static_cast<const float*>(alpha),
+                       .kept = *static_cast<const float*>(beta)},
+                      compute);
 }

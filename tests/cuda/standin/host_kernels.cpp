@@ -4,6 +4,8 @@
 #include "exec/cuda_kernels.cu"            // NOLINT(bugprone-suspicious-include)
 #include "exec/cuda_optimizer_kernels.cu"  // NOLINT(bugprone-suspicious-include)
 #include "exec/cuda_parameter_kernels.cu"  // NOLINT(bugprone-suspicious-include)
+#include "exec/cuda_sequence_kernels.cu"   // NOLINT(bugprone-suspicious-include)
+#include "exec/cuda_softmax_kernels.cu"    // NOLINT(bugprone-suspicious-include)
 #include "exec/cuda_square_sum.cu"        // NOLINT(bugprone-suspicious-include)
 
 namespace unlatch::standin {

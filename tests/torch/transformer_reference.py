@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Writes tests/exec/data/transformer_pytorch.txt: what PyTorch makes of the layers of transformers.
+
+Of every case the weights (flat, in the order of the model's parameters), the input, the gradient of
+the output, and what PyTorch finds: output, gradient of the input, gradients of the weights; of the
+whole network tokens, targets, loss and gradients of the weights. Numbers are float32, computed in
+float64 from them.
+"""
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+SAMPLES, TOKENS, WIDTH, HEADS, VOCABULARY = 2, 5, 6, 2, 7
+
+
+class Attention(nn.Module):
+    """Queries, keys and values of all heads in one row of a token, to the rows of all heads."""
+
+    def forward(self, qkv):
+        parts = [part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in qkv.chunk(3, dim=-1)]
+        seen = functional.scaled_dot_product_attention(*parts, is_causal=True)
+        return seen.transpose(1, 2).flatten(-2)
+
+
+class Residual(nn.Module):
+    def __init__(self, *layers):
+        super().__init__()
+        self.body = nn.Sequential(*layers)
+
+    def forward(self, x):
+        return x + self.body(x)
+
+
+class Embedding(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.token = nn.Embedding(VOCABULARY, WIDTH)
+        self.position = nn.Embedding(TOKENS, WIDTH)
+
+    def forward(self, tokens):
+        return self.token(tokens) + self.position(torch.arange(TOKENS))
+
+
+def block():
+    return [Residual(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), Attention(),
+                     nn.Linear(WIDTH, WIDTH)),
+            Residual(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(),
+                     nn.Linear(4 * WIDTH, WIDTH))]
+
+
+def write(out, name, values):
+    out.append(f"{name} {values.numel()}")
+    out.append(" ".join(f"{v:.9g}" for v in values.detach().flatten().tolist()))
+
+
+def rounded(network):
+    """Weights around those of PyTorch that float32 holds, norms' too, as float64."""
+    network.float()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return network.double()
+
+
+def flat(network, of):
+    parts = [of(parameter).flatten() for parameter in network.parameters()]
+    return torch.cat(parts) if parts else torch.empty(0)
+
+
+def case(out, name, network, width=None):
+    rounded(network)
+    tokens = width is None
+    x = torch.randint(VOCABULARY, (SAMPLES, TOKENS)) if tokens else \
+        (2 * torch.randn(SAMPLES, TOKENS, width)).double().requires_grad_()
+    y = network(x)
+    gradient = torch.randn(y.shape, dtype=torch.float32).double()
+    y.backward(gradient)
+    out.append(f"case {name}")
+    write(out, "weights", flat(network, lambda p: p.detach()))
+    write(out, "input", x)
+    write(out, "output", y)
+    write(out, "gradient", gradient)
+    write(out, "input_gradient", torch.zeros(SAMPLES, TOKENS) if tokens else x.grad)
+    write(out, "weight_gradient", flat(network, lambda p: p.grad))
+
+
+def whole_network(out):
+    network = rounded(nn.Sequential(Embedding(), *block(), *block(), nn.LayerNorm(WIDTH),
+                                    nn.Linear(WIDTH, VOCABULARY, bias=False)))
+    tokens = torch.randint(VOCABULARY, (SAMPLES, TOKENS))
+    targets = torch.randint(VOCABULARY, (SAMPLES, TOKENS))
+    logits = network(tokens)
+    loss = functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+    loss.backward()
+    out.append("case network")
+    write(out, "weights", flat(network, lambda p: p.detach()))
+    write(out, "input", tokens)
+    write(out, "targets", targets)
+    write(out, "output", logits)
+    write(out, "loss", loss)
+    write(out, "weight_gradient", flat(network, lambda p: p.grad))
+
+
+def main():
+    torch.manual_seed(11)
+    out = [f"# Written by tests/torch/{Path(__file__).name} with torch {torch.__version__}."]
+    case(out, "layer_norm", nn.LayerNorm(WIDTH), WIDTH)
+    case(out, "gelu", nn.GELU(), WIDTH)
+    case(out, "attention", Attention(), 3 * WIDTH)
+    case(out, "embedding", Embedding())
+    case(out, "block", nn.Sequential(*block()), WIDTH)
+    whole_network(out)
+    path = Path(__file__).resolve().parents[1] / "exec" / "data" / "transformer_pytorch.txt"
+    path.write_text("\n".join(out) + "\n", encoding="ascii")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
