@@ -109,10 +109,10 @@ TEST(StandIn, ClipsGradientsAsTheCpuDoes) {
     std::string devices;
   };
   for (const auto& [flags, devices] :
-       {Case{"--schedule 1f1b --stages 4 --clip-norm 0.5", apart(4)},
-        Case{"--schedule zb-v --stages 4 --ranks 2 --clip-norm 0.5", apart(2)},
-        Case{"--schedule ssgd:inside=1f1b --stages 2 --replicas 2 --clip-norm 0.5", apart(4)},
-        Case{"--schedule fdg --stages 2 --clip-norm 0.2,scope=stage", apart(2)}}) {
+       {Case{"--schedule 1f1b --stages 4 --clip-norm 0.05", apart(4)},
+        Case{"--schedule zb-v --stages 4 --ranks 2 --clip-norm 0.05", apart(2)},
+        Case{"--schedule ssgd:inside=1f1b --stages 2 --replicas 2 --clip-norm 0.05", apart(4)},
+        Case{"--schedule fdg --stages 2 --clip-norm 0.02,scope=stage", apart(2)}}) {
     SCOPED_TRACE(flags);
     const std::string what = fmt::format("{} --microbatches 4 --steps 8 {}", flags, lenet);
     const std::string found = trained("seed=1", fmt::format("{} {}", what, on_one));
