@@ -129,17 +129,6 @@ int asked_batches(const Arguments& arguments, int per_epoch) {
   return epochs * per_epoch;
 }
 
-exec::StatisticUpdates asked_statistics(const Arguments& arguments) {
-  using enum exec::StatisticUpdates;
-  const std::string which = arguments.text("batch-norm-updates", "forward");
-  if (which == "forward") return forward;
-  if (which == "recompute") return recompute;
-  if (which != "both") {
-    arguments.refuse("batch-norm-updates", which, "must be forward, recompute or both");
-  }
-  return both;
-}
-
 void require_batch_fits(const Arguments& arguments, const TrainingPlan& plan, const Shape& shape) {
   const int asked_parts = shape.micro_batches;
   const int samples = plan.data.train.samples();
@@ -185,9 +174,7 @@ TrainingPlan read_plan(const Arguments& arguments) {
   plan.shape = spec.effective(shape);
   require_buildable(plan.shape, spec);
   plan.device = asked_device(arguments, plan.shape.ranks());
-  if (const auto text = arguments.text("augment")) {
-    plan.augmentation = models::Augmentation::parse(*text, arguments.place("augment"));
-  }
+  plan.augmentation = asked_augmentation(arguments);
   plan.statistics = asked_statistics(arguments);
   const double rate = arguments.real("lr", 0.1, 0);
   if (rate == 0) arguments.refuse("lr", *arguments.text("lr"), "must be greater than 0");

@@ -1,9 +1,11 @@
-// Training options and helpers that several commands share: optimizer, threads, weights files.
+// Training options and helpers that several commands share.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "exec/stage_runner.h"
+#include "models/augmentation.h"
 #include "models/model.h"
 #include "models/optimizer.h"
 #include "models/safetensors.h"
@@ -16,6 +18,10 @@ namespace unlatch::tools {
 models::OptimizerSpec asked_optimizer(const Arguments& arguments);
 /// Throws Error for an optimizer with momentum where compressed gradients bring their own.
 void require_momentum_fits(const models::OptimizerSpec& optimizer, const Learning& learning);
+/// --augment; none without it.
+models::Augmentation asked_augmentation(const Arguments& arguments);
+/// --batch-norm-updates.
+exec::StatisticUpdates asked_statistics(const Arguments& arguments);
 /// --threads; 0: as many as lanes or cores.
 int asked_threads(const Arguments& arguments);
 /// Says on standard error when the workers that so many threads give for this graph, each with its
