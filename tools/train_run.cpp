@@ -326,7 +326,7 @@ std::unique_ptr<exec::Feed> reading_ahead(const TrainingPlan& plan, exec::Feed& 
   constexpr std::int64_t most_bytes = std::int64_t{512} << 20;
   const std::int64_t bytes =
       plan.model.input.elements() * plan.piece_size() * static_cast<std::int64_t>(sizeof(float));
-  const std::int64_t of_two_steps = 2 * plan.shape.micro_batches;
+  const std::int64_t of_two_steps = std::max(2 * plan.shape.micro_batches, 4);
   const std::int64_t most = std::max<std::int64_t>(std::min(of_two_steps, most_bytes / bytes), 2);
   return std::make_unique<exec::ReadAheadFeed>(feed, plan.shape.all_micro_batches(),
                                                static_cast<int>(most));
