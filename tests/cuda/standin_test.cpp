@@ -146,6 +146,25 @@ TEST(StandIn, GivesTheSameBitsInEveryOrderOfItsStreams) {
   }
 }
 
+TEST(StandIn, TransformersKeepTheirBitsInEveryOrderOfTheStreamsAndInGraphs) {
+  const std::string model = fmt::format(
+      "--model transformer:layers=2,width=12,heads=3,sequence=8 --data text:{}/LICENSE "
+      "--batch-size 8 --lr 0.05 --partition uniform",
+      UNLATCH_SOURCE_DIR);
+  for (const char* schedule : {"gpipe:recompute=always", "zb-h1", "dsp"}) {
+    SCOPED_TRACE(schedule);
+    const std::string run =
+        fmt::format("--schedule {} --stages 3 --microbatches 2 --steps 40 {}", schedule, model);
+    const std::string what = fmt::format("{} {}", run, on_one);
+    const std::string expected = trained("seed=1", what);
+    EXPECT_LT(difference(expected, trained("", run)), tolerance);
+    for (int seed = 2; seed < 4; ++seed) {
+      EXPECT_EQ(trained(fmt::format("seed={}", seed), what), expected) << "seed " << seed;
+    }
+    EXPECT_EQ(trained("seed=4", fmt::format("{} --cuda-graph yes", what)), expected);
+  }
+}
+
 TEST(StandIn, LaunchesGraphsAndSendsByNcclWithTheSameBits) {
   for (const std::string& schedule : schedules) {
     SCOPED_TRACE(schedule);
