@@ -10,7 +10,8 @@ template <class Rule>
 struct StepEach {
   static constexpr std::size_t floats = sizeof(rules::Step<Rule>) / sizeof(float);
   rules::Step<Rule> step;
-  float filler[floats % 2 == 0 ? 2 : 1];  ///< in front of pointers: no padding, which holds anything
+  float
+      filler[floats % 2 == 0 ? 2 : 1];  ///< in front of pointers: no padding, which holds anything
   StagePointers stage;
   const GradientCheck* check;
   __device__ void operator()(std::size_t i) const {
