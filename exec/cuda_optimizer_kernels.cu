@@ -8,7 +8,10 @@ namespace {
 
 template <class Rule>
 struct StepEach {
+  static constexpr std::size_t floats = sizeof(rules::Step<Rule>) / sizeof(float);
   rules::Step<Rule> step;
+  float
+      filler[floats % 2 == 0 ? 2 : 1];  ///< in front of pointers: no padding, which holds anything
   StagePointers stage;
   const GradientCheck* check;
   __device__ void operator()(std::size_t i) const {
@@ -62,7 +65,7 @@ template <class Rule>
 void launch_step(StreamHandle stream, rules::Step<Rule> step, StagePointers stage,
                  GradientCheck* check) {
   if (check != nullptr) launch(stream, stage.n, LookForNotFinite{stage.gradient, check});
-  launch(stream, stage.n, StepEach<Rule>{step, stage, check});
+  launch(stream, stage.n, StepEach<Rule>{step, {}, stage, check});
   if (check != nullptr) launch(stream, 1, EndStep{check});
 }
 
