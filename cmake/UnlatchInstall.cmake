@@ -7,7 +7,8 @@ install(TARGETS ${libraries} unlatch_options
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/unlatch)
 if(TARGET unlatch_cuda)
-  set_target_properties(unlatch_cuda PROPERTIES INSTALL_RPATH "$ORIGIN")
+  set_target_properties(unlatch_cuda PROPERTIES
+    INSTALL_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR}" BUILD_WITH_INSTALL_RPATH ON)
   # tools/demo builds only the program.
   install(TARGETS unlatch_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} OPTIONAL)
   install(TARGETS unlatch_cuda LIBRARY DESTINATION lib COMPONENT bundle EXCLUDE_FROM_ALL)

@@ -67,7 +67,10 @@ endfunction()
 add_custom_target(bundle_programs)
 function(unlatch_bundled target)
   target_link_options(${target} PRIVATE -Wl,--disable-new-dtags)
-  set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
+  # Where it is built, too: room for a path to be put in later would be empty entries, which are the
+  # current folder.
+  set_target_properties(${target} PROPERTIES
+    INSTALL_RPATH "$ORIGIN/../lib" BUILD_WITH_INSTALL_RPATH ON)
   install(TARGETS ${target} RUNTIME DESTINATION bin COMPONENT bundle EXCLUDE_FROM_ALL)
   add_dependencies(bundle_programs ${target})
 endfunction()
