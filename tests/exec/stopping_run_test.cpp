@@ -87,6 +87,17 @@ ChainProblem problem_with_momentum(const TaskGraph& graph) {
   return problem;
 }
 
+/// Count and bytes of each kind on each rank, at this moment.
+std::vector<std::pair<int, std::int64_t>> kept_now(const TaskGraph& graph, StageRunner& runner) {
+  std::vector<std::pair<int, std::int64_t>> all;
+  for (const Rank r : up_to<Rank>(graph.ranks())) {
+    for (const auto& amount : runner.kept().of(r).now.amounts) {
+      all.emplace_back(amount.count, amount.bytes);
+    }
+  }
+  return all;
+}
+
 class StoppingRunOf : public testing::TestWithParam<std::string> {};
 
 TEST_P(StoppingRunOf, LeavesWhatARunWithoutStopsLeaves) {
@@ -115,6 +126,7 @@ TEST_P(StoppingRunOf, LeavesWhatARunWithoutStopsLeaves) {
       const ChainResult result = resumed.result();
       ASSERT_EQ(result.final, whole.final);
       ASSERT_EQ(result.heads, whole.heads);
+      ASSERT_EQ(kept_now(graph, resumed.runner()), kept_now(graph, stopping.runner()));
       for (const TaskId id : tasks_after(graph, done)) {
         const Task& task = graph.task(id);
         if (task.op != Op::forward || !graph.shape().is_last(task.stage)) continue;
