@@ -32,8 +32,8 @@ class Dropout : public Op {
  private:
   /// A byte a number, 1 where it is kept; 0 for channels that only fill a block up.
   void fill(const models::DropoutMask& mask, std::uint8_t* bytes) const {
-    const auto& [channels, height, width] = output().shape;
-    const std::int64_t plane = std::int64_t{height} * width;
+    const int channels = output().shape.channels;
+    const std::int64_t plane = std::int64_t{output().shape.height} * output().shape.width;
     for (int n = 0; n < output().samples; ++n) {
       for (int first = 0; first < channels; first += block_) {
         for (std::int64_t pixel = 0; pixel < plane; ++pixel) {
