@@ -24,7 +24,14 @@ class DeviceArray {
  public:
   DeviceArray(int device, std::size_t bytes) {
     check(cudaSetDevice(device), "cudaSetDevice");
-    check(cudaMalloc(&memory_, bytes), "cudaMalloc");
+    const cudaError_t status = cudaMalloc(&memory_, bytes);
+    if (status == cudaErrorMemoryAllocation) {
+      throw RunError(fmt::format(
+          "device {}: out of memory: {} bytes are needed to try a copy between devices; is another "
+          "program using it?",
+          device, bytes));
+    }
+    check(status, "cudaMalloc");
   }
   ~DeviceArray() { cudaFree(memory_); }
   DeviceArray(const DeviceArray&) = delete;

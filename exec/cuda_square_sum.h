@@ -8,8 +8,8 @@ namespace unlatch::exec::cuda {
 
 inline constexpr int square_shares = 64;
 
-/// *sum = more + factor * the sum of the squares of x. `shares` holds square_shares numbers.
+/// *sum = more + factor * the sum of the squares of x. `sums` holds square_shares numbers.
 void launch_square_sum(StreamHandle stream, Precision precision, const void* x, std::size_t n,
-                       double factor, double more, double* shares, double* sum);
+                       double factor, double more, double* sums, double* sum);
 
 }  // namespace unlatch::exec::cuda

@@ -161,7 +161,8 @@ void CudaStreams::wait_for(cudaEvent_t event) const {
 
 // ---- clocks ------------------------------------------------------------------------------------
 
-/// One clock for all devices: all are idle when their bases are set, one right after the other.
+/// One clock for all devices: all are idle when their bases are set, one right after the other. The
+/// bases are reached before anything is measured from them: other lanes do not wait for them.
 void CudaStreams::start_clocks() {
   wait_until_idle();
   for (std::size_t l = 0; l < streams_.size(); ++l) {
@@ -171,6 +172,7 @@ void CudaStreams::start_clocks() {
     base.event = new_event(cudaEventDefault);
     check(cudaEventRecord(base.event, streams_[l]), "cudaEventRecord");
   }
+  wait_until_idle();
 }
 
 nanoseconds CudaStreams::time_of(cudaEvent_t event, const Base& base) {
@@ -191,7 +193,6 @@ void CudaStreams::move_base(Base& base, int mark) {
   }
   const std::map<int, Base> before = std::exchange(bases_, {});
   start_clocks();
-  wait_until_idle();
   for (const auto& [device, old] : before) {
     bases_.at(device).time = time_of(bases_.at(device).event, old);
     cudaEventDestroy(old.event);

@@ -14,7 +14,8 @@ namespace {
 
 /// Beside the program, where it is installed, and where it is built; or where the variable says.
 std::optional<std::filesystem::path> library_path() {
-  if (const char* given = std::getenv("UNLATCH_CUDA_LIBRARY")) return given;
+  const char* given = std::getenv("UNLATCH_CUDA_LIBRARY");
+  if (given != nullptr && *given != '\0') return given;
   std::error_code failed;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", failed);
   if (failed) return std::nullopt;

@@ -33,7 +33,7 @@ class Dropout : public Op {
   /// A byte a number, 1 where it is kept; 0 for channels that only fill a block up.
   void fill(const models::DropoutMask& mask, std::uint8_t* bytes) const {
     const int channels = output().shape.channels;
-    const std::int64_t plane = std::int64_t{output().shape.height} * output().shape.width;
+    const std::int64_t plane = output().shape.elements() / channels;
     for (int n = 0; n < output().samples; ++n) {
       for (int first = 0; first < channels; first += block_) {
         for (std::int64_t pixel = 0; pixel < plane; ++pixel) {

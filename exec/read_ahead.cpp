@@ -24,7 +24,7 @@ void ReadAheadFeed::work() {
     Slot& slot = slots_[i];
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stopped_ || ready_ < most_; });
+      if (ready_ >= most_) changed_.wait(lock, [&] { return stopped_ || ready_ <= most_ / 2; });
       if (stopped_) return;
       if (slot.state != State::open) continue;
       slot.state = State::making;
@@ -62,8 +62,9 @@ Tensor ReadAheadFeed::input(MicroBatch i) {
   --ready_;
   const std::exception_ptr failure = std::exchange(slot.failure, nullptr);
   Tensor input = std::exchange(slot.input, {});
+  const bool wakes = ready_ <= most_ / 2;
   lock.unlock();
-  changed_.notify_all();
+  if (wakes) changed_.notify_all();
   if (failure) std::rethrow_exception(failure);
   return input;
 }

@@ -13,8 +13,9 @@
 namespace unlatch::exec {
 
 /// Gives what another feed gives, of micro-batches 0, 1, .. in this order and at most `most` inputs
-/// ahead. Whoever asks for one that has not been begun makes it himself, so that no order of asking
-/// waits for another. What making an input throws is thrown where it is asked for.
+/// ahead, again once half of them are taken. Whoever asks for one that has not been begun makes it
+/// himself, so that no order of asking waits for another. What making an input throws is thrown
+/// where it is asked for.
 class ReadAheadFeed : public Feed {
  public:
   /// `feed` must outlive it.

@@ -123,9 +123,13 @@ class StreamMemory::Pools : public std::enable_shared_from_this<Pools> {
     const StreamMeter& mine = pools_[rank.value].meter();
     if (exceeds_limit(rank, bytes)) {
       const Use use = mine.use();
+      const std::size_t waited_for = use.allocated - use.held - use.reserved;
       return fmt::format(
-          "{} beside the {} in use on rank {}{}, of {} allowed", needed, use.held, rank.value,
-          use.reserved == 0 ? "" : fmt::format(" and {} reserved", use.reserved), limit_);
+          "{} beside the {} in use on rank {}{}{}, of {} allowed", needed, use.held, rank.value,
+          use.reserved == 0 ? "" : fmt::format(" and {} reserved", use.reserved),
+          waited_for == 0 ? ""
+                          : fmt::format(" and {} that tasks on their way still use", waited_for),
+          limit_);
     }
     std::string holders;
     for (const Rank r : ranks_beside(rank)) {

@@ -18,8 +18,8 @@ DataSplit load_idx(std::string name, const std::filesystem::path& directory, std
 DataSplit load_cifar10(const std::filesystem::path& directory);
 /// train.bin and test.bin, fine labels; in the directory or its cifar-100-binary.
 DataSplit load_cifar100(const std::filesystem::path& directory);
-/// images.npy and labels.npy, of which every fifth sample is for the test, or both with train_ and
-/// test_ in front; in the directory. As many classes as the largest label says.
+/// images.npy and labels.npy, of which every fifth sample of a class is for the test, or both with
+/// train_ and test_ in front; in the directory. As many classes as the largest label says.
 DataSplit load_numpy(const std::filesystem::path& directory);
 /// Bytes of a file, or of a directory's files one after the other; plain or gzip.
 DataSplit load_text(const std::filesystem::path& path);

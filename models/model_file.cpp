@@ -15,7 +15,7 @@ namespace {
 constexpr int most = 1 << 20;
 
 std::string text_of(const std::string& path) {
-  const std::vector<std::uint8_t> bytes = read_file(path);
+  const std::vector<std::uint8_t> bytes = ByteSource::open(path).read_all();
   return {bytes.begin(), bytes.end()};
 }
 

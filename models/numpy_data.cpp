@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <system_error>
 
 #include "models/data_sources.h"
@@ -78,32 +79,40 @@ Dataset read_part(const std::filesystem::path& directory, std::string_view prefi
   return data;
 }
 
-constexpr int one_in = 5;  ///< samples is for the test
+constexpr int one_in = 5;  ///< samples of a class is for the test
+
+/// Whatever the order of the classes is.
+std::vector<bool> test_samples(const std::vector<std::int32_t>& labels) {
+  std::map<std::int32_t, int> seen;
+  std::vector<bool> is_test;
+  for (const std::int32_t label : labels) is_test.push_back(++seen[label] % one_in == 0);
+  return is_test;
+}
 
 template <class T>
-void share_out(const std::vector<T>& all, std::int64_t of_sample, std::vector<T>& train,
-               std::vector<T>& test) {
+void share_out(const std::vector<bool>& is_test, const std::vector<T>& all, DataSplit& split,
+               std::vector<T> Dataset::*part) {
+  const std::size_t of_sample = all.size() / is_test.size();
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const bool is_test = static_cast<std::int64_t>(i) / of_sample % one_in == one_in - 1;
-    (is_test ? test : train).push_back(all[i]);
+    ((is_test[i / of_sample] ? split.test : split.train).*part).push_back(all[i]);
   }
 }
 
-/// Every fifth sample to the test part.
 DataSplit divided(const Dataset& all) {
-  require(all.samples() >= one_in,
-          "data numpy: {} samples are too few to set every fifth aside for the test; give at least "
-          "{}, or train_images.npy and test_images.npy",
-          all.samples(), one_in);
+  const std::vector<bool> is_test = test_samples(all.labels);
+  require(std::ranges::find(is_test, true) != is_test.end(),
+          "data numpy: no class has {} samples, of which one would be set aside for the test; give "
+          "more, or train_images.npy and test_images.npy",
+          one_in);
   DataSplit split;
   for (Dataset* part : {&split.train, &split.test}) {
     part->name = all.name;
     part->shape = all.shape;
     part->scale = all.scale;
   }
-  share_out(all.pixels, all.shape.elements(), split.train.pixels, split.test.pixels);
-  share_out(all.floats, all.shape.elements(), split.train.floats, split.test.floats);
-  share_out(all.labels, 1, split.train.labels, split.test.labels);
+  share_out(is_test, all.pixels, split, &Dataset::pixels);
+  share_out(is_test, all.floats, split, &Dataset::floats);
+  share_out(is_test, all.labels, split, &Dataset::labels);
   return split;
 }
 

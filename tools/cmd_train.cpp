@@ -148,6 +148,12 @@ std::vector<std::string> stage_names(const TrainingPlan& plan,
 
 void write_outputs(const Arguments& arguments, const Report& report) {
   const FinishedRun& run = report.run;
+  // What took longest to make comes first, should another output fail.
+  if (const auto path = arguments.text("save")) {
+    AtomicFile file(*path);
+    models::write_safetensors(file, tensor_file(run.plan.model, run.result.trained));
+    file.commit();
+  }
   if (const auto path = arguments.text("trace")) {
     ChromeTraceOptions options;
     options.memory = report.memory.by_layers;
@@ -156,11 +162,6 @@ void write_outputs(const Arguments& arguments, const Report& report) {
   }
   if (const auto path = arguments.text("tasks")) {
     write_tasks_csv(*path, report.tasks.graph(), report.tasks.timeline());
-  }
-  if (const auto path = arguments.text("save")) {
-    AtomicFile file(*path);
-    models::write_safetensors(file, tensor_file(run.plan.model, run.result.trained));
-    file.commit();
   }
 }
 

@@ -35,17 +35,6 @@ int asked_batches(const Arguments& arguments, int per_epoch) {
   return epochs * per_epoch;
 }
 
-exec::StatisticUpdates asked_statistics(const Arguments& arguments) {
-  using enum exec::StatisticUpdates;
-  const std::string which = arguments.text("batch-norm-updates", "forward");
-  if (which == "forward") return forward;
-  if (which == "recompute") return recompute;
-  if (which != "both") {
-    arguments.refuse("batch-norm-updates", which, "must be forward, recompute or both");
-  }
-  return both;
-}
-
 void require_batch_fits(const Arguments& arguments, const TrainingPlan& plan, const Shape& shape) {
   const int asked_parts = shape.micro_batches;
   const int samples = plan.data.train.samples();
@@ -117,11 +106,9 @@ TrainingPlan read_plan(const Arguments& arguments, const ScheduleSpec& spec) {
   plan.shape = spec.effective(shape);
   require_buildable(plan.shape, spec);
   plan.device = asked_device(arguments, plan.shape.ranks());
-  if (const auto text = arguments.text("augment")) {
-    plan.augmentation = models::Augmentation::parse(*text, arguments.place("augment"));
-    require(!plan.model.input.is_sequence, "{}: only images are augmented, {} is text",
-            arguments.place("augment"), plan.data_name);
-  }
+  plan.augmentation = asked_augmentation(arguments);
+  require(!plan.augmentation.any() || !plan.model.input.is_sequence,
+          "{}: only images are augmented, {} is text", arguments.place("augment"), plan.data_name);
   plan.statistics = asked_statistics(arguments);
   plan.evaluate_every = asked_evaluations(arguments, plan);
   plan.rate = asked_rate(arguments, plan.batch_size);
@@ -304,7 +291,7 @@ std::unique_ptr<exec::Feed> reading_ahead(const TrainingPlan& plan, exec::Feed& 
   constexpr std::int64_t most_bytes = std::int64_t{512} << 20;
   const std::int64_t bytes =
       plan.model.input.elements() * plan.piece_size() * static_cast<std::int64_t>(sizeof(float));
-  const std::int64_t of_two_steps = 2 * plan.shape.micro_batches;
+  const std::int64_t of_two_steps = std::max(2 * plan.shape.micro_batches, 4);
   const std::int64_t most = std::max<std::int64_t>(std::min(of_two_steps, most_bytes / bytes), 2);
   return std::make_unique<exec::ReadAheadFeed>(feed, plan.shape.all_micro_batches(),
                                                static_cast<int>(most));

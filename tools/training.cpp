@@ -77,6 +77,23 @@ void require_optimizer_fits(const models::OptimizerSpec& optimizer, const Learni
           optimizer.name);
 }
 
+models::Augmentation asked_augmentation(const Arguments& arguments) {
+  const auto text = arguments.text("augment");
+  return text ? models::Augmentation::parse(*text, arguments.place("augment"))
+              : models::Augmentation{};
+}
+
+exec::StatisticUpdates asked_statistics(const Arguments& arguments) {
+  using enum exec::StatisticUpdates;
+  const std::string which = arguments.text("batch-norm-updates", "forward");
+  if (which == "forward") return forward;
+  if (which == "recompute") return recompute;
+  if (which != "both") {
+    arguments.refuse("batch-norm-updates", which, "must be forward, recompute or both");
+  }
+  return both;
+}
+
 int asked_threads(const Arguments& arguments) {
   constexpr int most = 1024;
   return arguments.whole("threads", 0, 1, most);

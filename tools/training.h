@@ -1,9 +1,11 @@
-// Training options and helpers that several commands share: optimizer, threads, weights files.
+// Training options and helpers that several commands share.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "exec/stage_runner.h"
+#include "models/augmentation.h"
 #include "models/model.h"
 #include "models/optimizer.h"
 #include "models/rate_schedule.h"
@@ -15,8 +17,7 @@ namespace unlatch::tools {
 
 inline constexpr std::string_view optimizer_help =
     "sgd, momentum, nesterov, sum, adagrad, adadelta, rmsprop, adam, adamw, adamax, nadam, "
-    "amsgrad, "
-    "radam, lars or lamb, with keys as in momentum:momentum=0.9 (sgd)";
+    "amsgrad, radam, lars or lamb, with keys as in momentum:momentum=0.9 (sgd)";
 /// --optimizer with --weight-decay.
 models::OptimizerSpec asked_optimizer(const Arguments& arguments);
 /// --lr and --lr-schedule; with --lr-scaling the rate is that of --lr-base-batch samples a batch.
@@ -24,6 +25,10 @@ models::RateSchedule asked_rate(const Arguments& arguments, int batch_size);
 /// Throws Error for an optimizer with momentum where compressed gradients bring their own, and for
 /// one whose weights cannot be predicted where the schedule predicts them.
 void require_optimizer_fits(const models::OptimizerSpec& optimizer, const Learning& learning);
+/// --augment; none without it.
+models::Augmentation asked_augmentation(const Arguments& arguments);
+/// --batch-norm-updates.
+exec::StatisticUpdates asked_statistics(const Arguments& arguments);
 /// --threads; 0: as many as lanes or cores.
 int asked_threads(const Arguments& arguments);
 /// Says on standard error when the workers that so many threads give for this graph, each with its

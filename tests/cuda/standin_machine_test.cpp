@@ -74,6 +74,28 @@ TEST(StandInMachine, PutsRanksOnTheDevicesInTheOrderGiven) {
   }
 }
 
+/// Lanes that do not wait for the first moment of the device's clock are measured from it all the
+/// same; under these seeds they were asked before it was reached.
+TEST(StandInMachine, MeasuresLanesThatAreReachedBeforeTheFirst) {
+  const Folder folder;
+  for (const int seed : {7, 11, 14, 15, 17, 23}) {
+    const Outcome outcome =
+        run(folder, fmt::format("devices=2,seed={}", seed),
+            "train --steps 2 --model lenet --data digits --batch-size 8 --lr 0.05 --optimizer "
+            "momentum:momentum=0.9 --partition uniform --share-device yes --schedule fdg "
+            "--replicas 2 --stages 3 --device cuda:0,1,0,1,0,1");
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+  }
+}
+
+TEST(StandInMachine, SaysWhichDeviceHasNoRoomToTryACopy) {
+  const Folder folder;
+  const Outcome outcome =
+      run(folder, "devices=2,memory=3000", fmt::format("{} --stages 2 --device cuda:0,1", train));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("device 0: out of memory: 262144 bytes are needed"));
+}
+
 /// Where there is no way between them CUDA copies through the host; where there is one, the
 /// stand-in takes no copy that nobody opened it for, in either direction.
 TEST(StandInMachine, OpensTheWayBetweenDevicesWhereThereIsOne) {

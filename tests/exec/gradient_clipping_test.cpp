@@ -141,8 +141,7 @@ std::string message_of(Call call) {
 
 TEST(GradientClipping, WhatCannotWaitForANormIsRefused) {
   const auto joint = [](const char* name, Shape shape) {
-    return message_of(
-        [&] { with_joint_updates(ScheduleSpec::parse(name).make(shape)).build(); });
+    return message_of([&] { with_joint_updates(ScheduleSpec::parse(name).make(shape)).build(); });
   };
   EXPECT_THAT(joint("fdg", {.stages = 2, .batches = 4}), HasSubstr("in the middle of batch"));
   EXPECT_THAT(joint("local-sgd", {.stages = 2, .batches = 4, .replicas = 2}),
@@ -165,7 +164,8 @@ TEST(GradientClipSpec, IsANumberAndAScope) {
   EXPECT_FALSE(models::GradientClip::parse("1.5").of_stage);
   EXPECT_FALSE(models::GradientClip::parse("1.5,scope=model").of_stage);
   EXPECT_TRUE(models::GradientClip::parse("2,scope=stage").of_stage);
-  for (const char* wrong : {"", "0", "-1", "inf", "x", "1,scope=rank", "1,scop=stage", "scope=stage"}) {
+  for (const char* wrong :
+       {"", "0", "-1", "inf", "x", "1,scope=rank", "1,scop=stage", "scope=stage"}) {
     EXPECT_NE(message_of([&] { models::GradientClip::parse(wrong); }), "no error") << wrong;
   }
 }

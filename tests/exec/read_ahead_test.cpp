@@ -57,7 +57,10 @@ TEST(ReadAheadFeed, IsAheadByNoMoreThanItIsTold) {
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(host.made, 4);
   EXPECT_EQ(value(feed.input(MicroBatch{0})), 0);
-  host.wait_for(5);
+  EXPECT_EQ(value(feed.input(MicroBatch{1})), 1);
+  host.wait_for(6);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(host.made, 6);
   EXPECT_EQ(feed.waits(), 0);
 }
 

@@ -1,5 +1,6 @@
 // Folders of .npy files: sound ones of every type, and one clear error for every kind of damage.
 // The bytes are those of the format's description, written by hand.
+#include <algorithm>
 #include <cstring>
 
 #include "models/dataset.h"
@@ -39,12 +40,12 @@ Bytes numbers(const std::vector<T>& values) {
   return bytes;
 }
 
-/// Six images of 1x2 pixels, whose labels are 0, 1, 2, 0, 1, 2.
+/// Six images of 1x2 pixels, all but the second of class 0.
 class NumpyFolder : public testing::Test {
  protected:
   NumpyFolder() {
     images(npy(dictionary("|u1", "(6, 1, 2)"), pixels));
-    labels(npy(dictionary("<i8", "(6,)"), numbers<std::int64_t>({0, 1, 2, 0, 1, 2})));
+    labels(npy(dictionary("<i8", "(6,)"), numbers<std::int64_t>({0, 1, 0, 0, 0, 0})));
   }
   void images(const Bytes& file) const { folder.write("images.npy", file); }
   void labels(const Bytes& file) const { folder.write("labels.npy", file); }
@@ -65,15 +66,32 @@ class NumpyFolder : public testing::Test {
   TemporaryDirectory folder;
 };
 
-TEST_F(NumpyFolder, SetsEveryFifthSampleAside) {
+TEST_F(NumpyFolder, SetsEveryFifthOfAClassAside) {
   const DataSplit data = load();
   EXPECT_EQ(data.train.shape, (SampleShape{1, 1, 2}));
-  EXPECT_EQ(data.train.classes, 3);
-  EXPECT_THAT(data.train.pixels, ElementsAre(0, 1, 10, 11, 20, 21, 30, 31, 50, 51));
-  EXPECT_THAT(data.train.labels, ElementsAre(0, 1, 2, 0, 2));
-  EXPECT_THAT(data.test.pixels, ElementsAre(40, 41));
-  EXPECT_THAT(data.test.labels, ElementsAre(1));
+  EXPECT_EQ(data.train.classes, 2);
+  EXPECT_THAT(data.train.pixels, ElementsAre(0, 1, 10, 11, 20, 21, 30, 31, 40, 41));
+  EXPECT_THAT(data.train.labels, ElementsAre(0, 1, 0, 0, 0));
+  EXPECT_THAT(data.test.pixels, ElementsAre(50, 51));
+  EXPECT_THAT(data.test.labels, ElementsAre(0));
   EXPECT_EQ(data.test.mean, data.train.mean);
+}
+
+TEST_F(NumpyFolder, SetsSamplesOfEveryClassAsideInAnyOrder) {
+  Bytes in_turn, sorted;
+  for (int n = 0; n < 50; ++n) {
+    in_turn.push_back(static_cast<std::uint8_t>(n % 5));
+    sorted.push_back(static_cast<std::uint8_t>(n / 10));
+  }
+  images(npy(dictionary("|u1", "(50, 1, 1)"), Bytes(50)));
+  for (const Bytes& order : {in_turn, sorted}) {
+    labels(npy(dictionary("|u1", "(50,)"), order));
+    const DataSplit data = load();
+    for (const int label : {0, 1, 2, 3, 4}) {
+      EXPECT_EQ(std::ranges::count(data.test.labels, label), 2);
+      EXPECT_EQ(std::ranges::count(data.train.labels, label), 8);
+    }
+  }
 }
 
 TEST_F(NumpyFolder, TakesFilesOfTheTwoPartsAsTheyAre) {
@@ -97,7 +115,7 @@ TEST_F(NumpyFolder, TakesFilesOfTheTwoPartsAsTheyAre) {
 /// Mean 3, deviation 1; the test part is normalised by them too.
 TEST_F(NumpyFolder, NormalisesFloatsByTheirOwnMeanAndDeviation) {
   images(npy(dictionary("<f4", "(5, 1, 1)"), numbers<float>({2, 4, 2, 4, 5})));
-  labels(npy(dictionary("|i1", "(5,)"), {0, 1, 0, 1, 1}));
+  labels(npy(dictionary("|i1", "(5,)"), Bytes(5)));
   const DataSplit data = load();
   EXPECT_TRUE(data.train.pixels.empty());
   std::vector<float> out(2);
@@ -214,7 +232,7 @@ TEST_F(NumpyFolder, SaysWhatIsMissing) {
 TEST_F(NumpyFolder, WantsEnoughForATest) {
   images(npy(dictionary("|u1", "(4, 1, 2)"), first_bytes(pixels, 8)));
   labels(npy(dictionary("|u1", "(4,)"), {0, 1, 0, 1}));
-  EXPECT_THAT(error(), HasSubstr("4 samples are too few"));
+  EXPECT_THAT(error(), HasSubstr("no class has 5 samples"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "models/model.h"
 #include "tests/models/support.h"
 
 namespace unlatch::models {
