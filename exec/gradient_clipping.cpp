@@ -35,6 +35,13 @@ void GradientClipping::note_sum(const Task& task) {
   if (!clip_.of_stage) take_squares(task.stage);
 }
 
+void GradientClipping::visit_state(StateVisitor& visitor) {
+  for (int& gradients : gradients_) visitor.number(gradients);
+  for (std::size_t k = 0; k < squares_.size(); ++k) {
+    visitor.tensor(fmt::format("squares of stage {}", k), squares_[k]);
+  }
+}
+
 void GradientClipping::take_squares(Stage k) {
   squares_[graph_.shape().model_stage(k).value] =
       state(k).module->math().square_sum(state(k).gradient);

@@ -24,6 +24,7 @@ class GradientClipping {
   void note_sum(const Task& task);
   /// Before the step of U.
   void clip(const Task& task);
+  void visit_state(StateVisitor& visitor);
 
  private:
   StageState& state(Stage k) { return stages_[k.value]; }

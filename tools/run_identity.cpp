@@ -6,6 +6,7 @@
 
 #include "exec/dnn_version.h"
 #include "models/checksum.h"
+#include "models/model_file.h"
 #include "schedules/error.h"
 #include "tools/json_output.h"
 #include "tools/train_run.h"
@@ -23,9 +24,18 @@ constexpr std::string_view without_effect[] = {
 std::string checksum_of(const models::Dataset& data) {
   models::Checksum checksum;
   checksum.add(std::as_bytes(std::span(data.pixels)));
+  checksum.add(std::as_bytes(std::span(data.floats)));
   checksum.add(std::as_bytes(std::span(data.labels)));
   checksum.add(std::as_bytes(std::span(data.mean)));
   checksum.add(std::as_bytes(std::span(data.deviation)));
+  return checksum.text();
+}
+
+/// Layers, which a file may have given.
+std::string checksum_of(const models::Model& model) {
+  const std::string layers = models::model_json(model);
+  models::Checksum checksum;
+  checksum.add(std::as_bytes(std::span(layers)));
   return checksum.text();
 }
 
@@ -58,6 +68,7 @@ RunIdentity::RunIdentity(const Arguments& arguments, const TrainingPlan& plan,
   }
   std::vector<int> layers;
   for (const models::StageRange& range : ranges) layers.push_back(range.layers());
+  facts_.emplace_back("the model's checksum", checksum_of(plan.model));
   facts_.emplace_back("the partition", fmt::format("{}", fmt::join(layers, "/")));
   const models::Dataset& data = plan.data.train;
   facts_.emplace_back("the training data", fmt::format("{} ({} samples, checksum {})", data.name,

@@ -149,6 +149,26 @@ INSTANTIATE_TEST_SUITE_P(EverySchedule, StoppingRunOf, testing::ValuesIn(method_
                            return name;
                          });
 
+TEST(StoppingRun, RestoresTheStateOfEveryOptimizer) {
+  const TaskGraph graph =
+      ScheduleSpec::parse("fdg").make({.stages = 3, .batches = batches}).build();
+  for (const std::string_view name : models::optimizer_names()) {
+    SCOPED_TRACE(name);
+    ChainProblem problem = problem_of(graph);
+    problem.optimizer = models::OptimizerSpec::parse(name);
+    const ChainResult whole = run_chain(graph, problem);
+    ChainRun stopping(graph, problem), resumed(graph, problem);
+    std::string file;
+    run_with_stops(graph, stopping.runner(), {.workers = 1},
+                   {.every = 3, .at_stop = [&](int) {
+                      file = saved(stopping.runner(), models::TensorType::f64);
+                    }});
+    restore(file, resumed.runner());
+    run_with_stops(graph, resumed.runner(), {.workers = 1}, {.done = 3});
+    EXPECT_EQ(resumed.result().final, whole.final);
+  }
+}
+
 /// Convolutions, pooling, batch norms and residual blocks, each with tensors of its own in flight.
 TEST(StoppingRun, RestoresNetworksBitForBit) {
   const std::string resnet = "resnet20:input=data,width=4";
