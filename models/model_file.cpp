@@ -1,7 +1,9 @@
 #include "models/model_file.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <system_error>
 
 #include "models/byte_source.h"
 #include "models/json_value.h"
@@ -15,6 +17,8 @@ namespace {
 constexpr int most = 1 << 20;
 
 std::string text_of(const std::string& path) {
+  std::error_code error;
+  require(std::filesystem::exists(path, error), "cannot read '{}': there is no such file", path);
   const std::vector<std::uint8_t> bytes = ByteSource::open(path).read_all();
   return {bytes.begin(), bytes.end()};
 }
