@@ -91,7 +91,7 @@ TEST(StandInMachine, MeasuresLanesThatAreReachedBeforeTheFirst) {
 TEST(StandInMachine, SaysWhichDeviceHasNoRoomToTryACopy) {
   const Folder folder;
   const Outcome outcome =
-      run(folder, "devices=2,memory=3000", fmt::format("{} --stages 2 --device cuda:0,1", train));
+      run(folder, "devices=2,memory=3000", fmt::format("{} --device cuda:0,1", train));
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("device 0: out of memory: 262144 bytes are needed"));
 }
