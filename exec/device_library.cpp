@@ -29,10 +29,9 @@ std::optional<std::filesystem::path> library_path() {
 const DeviceLibrary& load() {
   const auto path = library_path();
   require(path.has_value(),
-          "this unlatch was built without CUDA ({} is not beside it); build it with "
-          "`cmake --preset cuda` where CUDA 12 or newer, cuBLAS, cuDNN 9 and NCCL are installed, "
-          "or use "
-          "--device cpu",
+          "this unlatch was built without CUDA ({} is not beside it); build it whole, not the "
+          "program alone, with `cmake --preset cuda` where CUDA 12 or newer, cuBLAS, cuDNN 9 and "
+          "NCCL are installed, or use --device cpu",
           cuda_library_name);
   void* library = load_with(*path, device_folders(environment_places()));
   using Entry = const DeviceLibrary* (*)();

@@ -46,9 +46,10 @@ void require_own_shape(const ScheduleFile& file, const Shape& own, bool synchron
           "--microbatches",
           file.path(), own.stages, own.ranks(), own.micro_batches, shape.stages, shape.ranks(),
           shape.micro_batches);
-  require(own.batches == 1 || shape.batches == own.batches,
-          "{} holds {} batches, {} were asked for; leave --batches out", file.path(), own.batches,
-          shape.batches);
+  require(
+      own.batches == 1 || shape.batches == own.batches,
+      "{0} holds {1} batches, {2} were asked for; leave --batches out, or give train --steps {1}",
+      file.path(), own.batches, shape.batches);
   require(synchronous || shape.drain == own.drain,
           "{} was written for --drain {}; leave --drain out", file.path(),
           own.drain ? "yes" : "no");

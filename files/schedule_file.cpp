@@ -99,8 +99,10 @@ Schedule ScheduleFile::schedule(int batches) const {
   const Schedule one =
       native_ ? *native_ : schedule_of(table_, shape_, path_, Updates::after_last_backward);
   if (batches == shape_.batches) return one;
-  require(shape_.batches == 1, "{} holds {} batches, {} were asked for; leave --batches out", path_,
-          shape_.batches, batches);
+  require(
+      shape_.batches == 1,
+      "{0} holds {1} batches, {2} were asked for; leave --batches out, or give train --steps {1}",
+      path_, shape_.batches, batches);
   return repeated(one, batches);
 }
 

@@ -175,9 +175,11 @@ std::vector<Flag> flags_of_training() {
   std::vector<Flag> flags = training_comparison_flags();
   const Command train = train_command();
   for (const std::string_view name :
-       {"epochs", "steps", "weight-decay", "lr", "lr-schedule", "evaluate-every", "clock"}) {
+       {"epochs", "steps", "weight-decay", "lr", "lr-schedule", "lr-scaling", "lr-base-batch",
+        "clip-norm", "augment", "batch-norm-updates", "clock"}) {
     flags.push_back(*train.find(name));
   }
+  flags.push_back({"evaluate-every", "N|epoch", "Batches between evaluations (epoch)"});
   return flags;
 }
 

@@ -202,9 +202,10 @@ std::vector<FlagGroup> flags() {
         {"drain", "yes|no", "Apply every batch on every stage (yes), or stop early"}}},
       {"Training",
        {{"model", "NAME",
-         "mlp, lenet, resnet20, vgg19, wrn-28-10, .. (README has all), or FILE.json"},
+         "mlp, lenet, resnet20, vgg19, wrn-28-10, transformer, .. (README has all), or FILE.json"},
         {"data", "SPEC",
-         "digits, fashion-mnist[:DIR], mnist|cifar10|cifar100|numpy:DIR, synthetic:CxHxW"},
+         "digits, fashion-mnist[:DIR], mnist|cifar10|cifar100|numpy:DIR, synthetic:CxHxW, "
+         "text:FILE"},
         {"batch-size", "B", "Samples a batch (64)"},
         {"epochs", "E", "Passes over the data (1)"},
         {"steps", "S", "Batches, instead of --epochs"},

@@ -141,6 +141,8 @@ int compare_training(const Arguments& given) {
   if (const auto path = given.text("curves")) AtomicFile probe(*path);
   const Arguments arguments = completed(given);
   const std::vector<ScheduleSpec> specs = asked_schedules(arguments, 0);
+  const bool simulated = arguments.text("clock", "measured") == "simulated";
+  if (!simulated) warm_up(arguments, specs.front());
   std::vector<Learned> all;
   for (const ScheduleSpec& spec : specs) all.push_back(learned_by(arguments, spec));
   const double target = target_of(arguments, all);
@@ -150,7 +152,7 @@ int compare_training(const Arguments& given) {
   };
   std::ranges::stable_sort(all, {}, time_of);
   if (const auto path = arguments.text("curves")) {
-    write_curves(*path, all, arguments.text("clock", "measured") == "simulated");
+    write_curves(*path, all, simulated);
   }
   if (!arguments.has("json")) {
     print(table_of(all, target).text());

@@ -20,6 +20,27 @@ void note_other_device(const ProfileFile& profile, const TrainingPlan& plan) {
                   profile.device));
 }
 
+/// What was measured must be the network that is trained.
+void require_profile_fits(const ProfileFile& profile, const TrainingPlan& plan) {
+  const std::string of = fmt::format("the profile is of {} on {}, not of {} on {}", profile.model,
+                                     profile.data, plan.model.name, plan.data_name);
+  const std::int64_t sample = plan.model.input.elements() * std::int64_t{sizeof(float)};
+  require(profile.sample_bytes == sample, "{}: its samples have {} bytes, those of the run {}", of,
+          profile.sample_bytes, sample);
+  const std::vector<exec::LayerCost>& measured = profile.profiles.front().layers;
+  require(measured.size() == plan.model.layers.size(), "{}: it has {} layers, the model {}", of,
+          measured.size(), plan.model.layers.size());
+  const auto shapes = plan.model.shapes();
+  for (std::size_t j = 0; j < measured.size(); ++j) {
+    const auto parameters = static_cast<std::size_t>(
+        models::parameter_count(plan.model.layers[j], shapes[j]) * std::int64_t{sizeof(float)});
+    require(
+        measured[j].name == plan.model.layers[j].name && measured[j].parameter_bytes == parameters,
+        "{}: its layer {} has {} bytes of parameters, the model's layer {} has {}", of,
+        measured[j].name, measured[j].parameter_bytes, plan.model.layers[j].name, parameters);
+  }
+}
+
 bool clock_is_simulated(const Arguments& arguments) {
   const bool simulated = arguments.choice("clock", {"measured", "simulated"}) == "simulated";
   require_layers_from_one(arguments);
@@ -43,6 +64,7 @@ Workload workload_of(const Arguments& arguments, const TrainingPlan& plan, const
   workload.layers = read_layers(arguments);
   LayerWorkload& layers = *workload.layers;
   layers.batch_size = plan.batch_size;
+  if (layers.profile) require_profile_fits(*layers.profile, plan);
   const int ranks = plan.shape.ranks();
   if (keeps_time) {
     const bool links_are_shared = layers.cluster && layers.cluster->links_are_shared;
@@ -112,6 +134,16 @@ std::vector<FlagGroup> clock_flags() {
       {"overlap", "W", "How much of R hides beside F, from 0 to 1"}};
   stragglers.flags.insert(stragglers.flags.begin(), flags.begin(), flags.end());
   return {stragglers};
+}
+
+void warm_up(const Arguments& arguments, const ScheduleSpec& spec) {
+  TrainingPlan plan = read_plan(arguments, spec);
+  constexpr int few_batches = 3;
+  plan.shape.batches = std::min(plan.shape.batches, few_batches);
+  plan.evaluate_every = 0;
+  plan.metrics_file.reset();
+  const TaskGraph graph = schedule_of(plan).build();
+  train(plan, graph, flop_partition(arguments, plan, graph), {});
 }
 
 FinishedRun run_training(const Arguments& arguments, const ScheduleSpec& spec) {

@@ -27,6 +27,10 @@ struct FinishedRun {
 /// --clock, and the flags of clusters and stragglers that belong to it.
 std::vector<FlagGroup> clock_flags();
 
+/// A few batches of a run of which nothing is kept: what is made at the first use in a process then
+/// costs no later run its time.
+void warm_up(const Arguments& arguments, const ScheduleSpec& spec);
+
 /// Reads the flags, trains, evaluates. Throws what read_plan() and train() throw.
 FinishedRun run_training(const Arguments& arguments, const ScheduleSpec& spec);
 

@@ -137,6 +137,26 @@ TEST(CompareTraining, RanksByTheTimeToAnAccuracy) {
   EXPECT_THAT(unreachable.out, HasSubstr("never"));
 }
 
+TEST(SimulatedClock, TakesNoProfileOfAnotherNetwork) {
+  const Folder folder;
+  ASSERT_EQ(folder
+                .run("profile --model mlp:hidden=16 --data digits --batch-size 32 --samples 2 "
+                     "--save profile.json")
+                .code,
+            0);
+  const std::string train = "train --schedule bp --stages 2 --steps 2 --profile profile.json ";
+  EXPECT_EQ(folder.run(train + "--model mlp:hidden=16 --data digits --batch-size 32").code, 0);
+  for (const auto& [flags, message] :
+       {std::pair{"--model mlp:hidden=17 --data digits --batch-size 32", "bytes of parameters"},
+        {"--model lenet --data digits --batch-size 32", "layers"},
+        {"--model mlp:hidden=16 --data synthetic:1x9x9 --batch-size 32", "samples have"}}) {
+    const Outcome refused = folder.run(train + flags);
+    expect_refused(refused);
+    EXPECT_THAT(refused.err,
+                AllOf(HasSubstr("the profile is of mlp on digits"), HasSubstr(message)));
+  }
+}
+
 TEST(SimulatedClock, RefusesWhatDoesNotFit) {
   const Folder folder;
   const std::string train = fmt::format("train --schedule bp --steps 2 {}", network);
