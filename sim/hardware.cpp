@@ -45,6 +45,24 @@ Cluster Cluster::with_placement(std::vector<int> placement) const {
   return Cluster(std::move(parts));
 }
 
+bool Cluster::interchangeable(int a, int b) const {
+  if (a == b) return true;
+  if (type_index(a) != type_index(b) || node_of(a) != node_of(b)) return false;
+  // What a link can carry, whether both ways share it, and where it leads, but for the other one.
+  const auto links_of = [&](int from, int other) {
+    std::vector<std::tuple<double, nanoseconds, bool, int>> links;
+    for (const Parts::Way& way : parts_.ways[from]) {
+      if (way.to == other) continue;
+      const Link& link = parts_.links[way.link];
+      const bool shared = std::ranges::any_of(
+          parts_.ways[way.to], [&](const Parts::Way& back) { return back.link == way.link; });
+      links.emplace_back(link.rate, link.latency, shared, way.to);
+    }
+    return links;
+  };
+  return links_of(a, b) == links_of(b, a);
+}
+
 Route Cluster::route(int from, int to) const {
   struct Reached {
     int hops = std::numeric_limits<int>::max();

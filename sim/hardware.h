@@ -67,6 +67,9 @@ class Cluster {
   int node_of(int device) const { return parts_.devices[device].node; }
   const std::vector<Link>& links() const& { return parts_.links; }
   const std::vector<int>& placement() const& { return parts_.placement; }
+  /// Whether these are of one type and have links alike to the same places, so that whatever runs
+  /// on one could run on the other.
+  bool interchangeable(int a, int b) const;
   /// The same with its ranks on these devices. Throws Error for one that there is not, or twice.
   Cluster with_placement(std::vector<int> devices) const;
   /// Fewest links, then least latency, then the first in the file. Empty within a device.

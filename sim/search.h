@@ -11,6 +11,7 @@
 #include "schedules/registry.h"
 #include "sim/batch_time.h"
 #include "sim/pareto.h"
+#include "sim/placement_search.h"
 #include "sim/split_search.h"
 #include "sim/stage_costs.h"
 #include "traces/memory.h"
@@ -42,11 +43,18 @@ struct Placing {
   std::function<LayerCosts(const TaskGraph& tasks)> costs;
 };
 
+/// Where ranks may sit besides.
+struct Seating {
+  Sites sites;
+  std::function<Placing(const Devices& devices)> placing;
+};
+
 /// One way to train but for split and placing, of which the best are found.
 struct Candidate {
   ScheduleSpec spec;
   Shape shape;  ///< as asked: of one replica, with their number
   std::vector<Placing> placings;
+  std::optional<Seating> seating = {};
   std::string impossible = {};  ///< why there is nothing to try; empty otherwise
 };
 
@@ -54,6 +62,9 @@ struct SearchLimits {
   std::optional<std::int64_t> memory;  ///< bytes that a rank may keep
   std::optional<int> staleness;        ///< most forward staleness, in updates
   int splits = SplitLimits{}.most;     ///< to simulate for a candidate on a placing, about
+  int placed = 4;                      ///< of the best candidates, whose placing is searched
+  int placements = 512;                ///< that one of these is moved to, with a split that stays
+  int all_splits = 24 * SplitLimits{}.most;  ///< to try all placements with all their splits
 };
 
 enum class Refusal : std::uint8_t { shape, costs, memory, staleness };
@@ -66,7 +77,9 @@ struct Finding {
   std::string reason;
   Shape shape = {};  ///< the schedule's own
   Options options = {};
-  std::size_t placing = 0;  ///< the best one
+  Placing placing = {};       ///< the best one
+  int placings = 0;           ///< that were simulated
+  bool all_placings = false;  ///< none is better with any of the splits that were simulated for it
   SplitAnswer split = {};
   int simulated = 0;  ///< splits, on all placings
   Price price = {};
@@ -77,7 +90,9 @@ struct Finding {
 };
 
 /// One finding a candidate, in their order, on all cores; the same whatever their number. The best
-/// split and placing have the least SplitScore.
+/// split and placing have the least SplitScore: first of the placings given, then, for the best
+/// candidates that have a seating, of all placements where these are few, or else of those that
+/// swaps of two ranks and moves to free devices lead to.
 std::vector<Finding> search(const std::vector<Candidate>& candidates, const SearchLimits& limits);
 
 /// Those not refused, best first: by period, peak memory, staleness, then the order given.

@@ -1,5 +1,8 @@
 #include "tools/cluster_places.h"
 
+#include <set>
+#include <tuple>
+
 #include "schedules/error.h"
 
 namespace unlatch::tools {
@@ -10,6 +13,19 @@ Places::Places(const sim::Cluster& cluster, const TaskGraph& graph)
   require(graph.ranks() <= places, "{} ranks, but the cluster {} has places for {}", graph.ranks(),
           cluster.name(), places);
 }
+
+namespace {
+
+std::vector<sim::Link> kinds_of(const std::vector<sim::Link>& links) {
+  std::vector<sim::Link> kinds;
+  std::set<std::tuple<std::string, double, nanoseconds>> known;
+  for (const sim::Link& link : links) {
+    if (known.emplace(link.name, link.rate, link.latency).second) kinds.push_back(link);
+  }
+  return kinds;
+}
+
+}  // namespace
 
 Placement placement_of(const sim::Cluster& cluster, const TaskGraph& graph) {
   const Places places(cluster, graph);
@@ -26,6 +42,7 @@ Placement placement_of(const sim::Cluster& cluster, const TaskGraph& graph) {
     if (graph.shape().is_last(k) || node(k) == node(k + 1)) continue;
     placement.borders.emplace_back(k.value, k.value + 1);
   }
+  placement.links = kinds_of(cluster.links());
   return placement;
 }
 

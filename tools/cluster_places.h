@@ -31,6 +31,7 @@ struct Placement {
   std::vector<std::string> types;            ///< of device, by rank
   std::vector<std::int64_t> memory;          ///< of the device, by rank
   std::vector<std::pair<int, int>> borders;  ///< neighbouring stages whose ranks are on two nodes
+  std::vector<sim::Link> links;              ///< of the cluster, those alike once
 };
 /// Throws Error like Places.
 Placement placement_of(const sim::Cluster& cluster, const TaskGraph& graph);

@@ -72,7 +72,7 @@ std::string handovers_table(const exec::LayerProfile& profile,
 
 std::string to_text(const exec::LayerProfile& profile) {
   return fmt::format(
-      "batch size {}, {} worker{}: means of {} steps, {} more left out\n{}"
+      "batch size {}, {} worker{}: means of {} steps, {} more left out to warm up\n{}"
       "input {} ms, target {} ms, loss {} ms, overhead of a call {} ms, whole step {} ms\n\n",
       profile.micro_batch_size, profile.workers, profile.workers == 1 ? "" : "s", profile.samples,
       profile.left_out, layers_table(profile), ms(profile.input), ms(profile.target),
@@ -82,7 +82,7 @@ std::string to_text(const exec::LayerProfile& profile) {
 /// What cannot be told apart on a device is said to be so.
 std::string to_text(const exec::LayerProfile& profile, const std::string& device) {
   return fmt::format(
-      "batch size {} on {}: means of {} steps, {} more left out\n{}"
+      "batch size {} on {}: means of {} steps, {} more left out to warm up\n{}"
       "input {} ms, loss with its target {} ms, whole step {} ms; a layer's times hold its "
       "launch\n\n",
       profile.micro_batch_size, device, profile.samples, profile.left_out, layers_table(profile),

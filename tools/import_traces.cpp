@@ -102,6 +102,7 @@ class Importer {
             "{}: the range '{}{}' is there {} time{}, once a step, and the first {} are left out "
             "for warming up; profile more steps or lower --warm-up",
             trace.source, prefix, range.name, steps, steps == 1 ? "" : "s", warm_up_);
+    result_.left_out += std::min(warm_up_, static_cast<int>(lengths.size()));
     auto& samples = samples_[action.stage.value][action.kind];
     for (std::size_t i = static_cast<std::size_t>(warm_up_); i < lengths.size(); ++i) {
       samples.push_back(lengths[i].count());

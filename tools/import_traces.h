@@ -11,6 +11,7 @@ namespace unlatch::tools {
 /// What was imported, and what is odd about it, one sentence each.
 struct ImportedStages {
   StageProfileFile profile;
+  int left_out = 0;  ///< samples of warm-up steps
   std::vector<std::string> notes;
 };
 

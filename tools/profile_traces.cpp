@@ -13,7 +13,19 @@
 namespace unlatch::tools {
 namespace {
 
-std::string to_text(const StageProfileFile& file) {
+/// How many samples are not counted, and why.
+std::string left_out_text(const ImportedStages& imported) {
+  if (imported.left_out == 0) return "no samples left out";
+  const int steps = imported.profile.warm_up;
+  return fmt::format(
+      "{} sample{} left out: those of the first {}, which start{} up and are slower (--warm-up 0 "
+      "keeps all)",
+      imported.left_out, imported.left_out == 1 ? "" : "s",
+      steps == 1 ? "step" : fmt::format("{} steps", steps), steps == 1 ? "s" : "");
+}
+
+std::string to_text(const ImportedStages& imported) {
+  const StageProfileFile& file = imported.profile;
   Table table({"stage", "F ms", "B ms", "I ms", "W ms", "<samples"});
   const auto cell = [](const std::optional<StageMeasurement>& measured) {
     if (!measured) return std::string("-");
@@ -33,11 +45,9 @@ std::string to_text(const StageProfileFile& file) {
                cell(stage.input_gradient), cell(stage.weight_gradient),
                fmt::format("{}", fmt::join(samples, ", "))});
   }
-  return fmt::format(
-      "medians and half the distance of the quartiles, of {} profile{}, the first {} "
-      "step{} of each left out\n{}",
-      file.sources.size(), file.sources.size() == 1 ? "" : "s", file.warm_up,
-      file.warm_up == 1 ? "" : "s", table.text());
+  return fmt::format("medians and half the distance of the quartiles, of {} profile{}; {}\n{}",
+                     file.sources.size(), file.sources.size() == 1 ? "" : "s",
+                     left_out_text(imported), table.text());
 }
 
 }  // namespace
@@ -49,7 +59,7 @@ int profile_traces(const Arguments& arguments) {
   const ImportedStages imported =
       import_traces(arguments.all("from-trace"), arguments.whole("warm-up", 1, 0, most));
   for (const std::string& note : imported.notes) say(fmt::format("note: {}", note));
-  output.give(to_json(imported.profile), to_text(imported.profile));
+  output.give(to_json(imported.profile), to_text(imported));
   return 0;
 }
 

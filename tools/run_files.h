@@ -15,7 +15,7 @@ std::vector<Flag> file_flags();
 /// Which part it holds, for a run on that many ranks. Throws Error for what no run has.
 ChromeTraceOptions asked_trace(const Arguments& arguments, int ranks);
 
-/// Writes both; says beforehand when a trace is larger than viewers open.
+/// Writes both; says beforehand how large a trace becomes, and when no viewer will open it.
 void write_files(const Arguments& arguments, const Simulation& simulation);
 
 }  // namespace unlatch::tools

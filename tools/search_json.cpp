@@ -33,6 +33,8 @@ Json finding_json(const SearchResult& result, std::size_t f, const Arguments& ar
   json["parameters"] = parameters_json(finding.options);
   json["partition"] = sizes_json(finding.split.split);
   json["placement"] = result.placing(f).devices;
+  json["placements_tried"] = result.findings[f].placings;
+  json["all_placements"] = result.findings[f].all_placings;
   json["ranks_on_nodes"] = result.placing(f).how;
   json["batch_period_ms"] = finding.price.period_ns / 1e6;
   json["samples_per_second"] = result.samples_a_second(f);

@@ -76,7 +76,7 @@ std::string command_text(const SearchResult& result, std::size_t f, const Argume
       sim::text_of(result.findings[f].split.split));
   if (shape.replicas > 1) text += fmt::format(" --replicas {}", shape.replicas);
   const sim::Placing& placing = result.placing(f);
-  if (candidate.placings.size() > 1 || arguments.has("placement")) {
+  if (result.is_placed(f) || arguments.has("placement")) {
     text += fmt::format(" --placement {}", fmt::join(placing.devices, ","));
   }
   for (const std::string_view name : {"profile", "cluster", "model", "data", "precision",

@@ -15,8 +15,10 @@ struct SearchResult {
   std::vector<std::size_t> ranked;     ///< those not refused, best first
 
   const sim::Candidate& candidate(std::size_t f) const { return space.candidates[f]; }
-  const sim::Placing& placing(std::size_t f) const {
-    return candidate(f).placings[findings[f].placing];
+  const sim::Placing& placing(std::size_t f) const { return findings[f].placing; }
+  /// Whether its ranks sit otherwise than the cluster says, or could.
+  bool is_placed(std::size_t f) const {
+    return candidate(f).placings.size() > 1 || findings[f].placings > 1;
   }
   double samples_a_second(std::size_t f) const;
   /// Splits that were simulated for all candidates together.

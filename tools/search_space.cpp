@@ -106,18 +106,14 @@ class Enumerator {
         continue;
       }
       candidate.placings = placings_for(spec, shape);
+      candidate.seating = seating_for(spec, shape);
     }
   }
 
   std::vector<sim::Placing> placings_for(const ScheduleSpec& spec, const Shape& shape) {
     std::vector<sim::Placing> placings;
     for (const Seats& seats : seats_for(shape.replicas, shape.ranks())) {
-      placings.push_back({.how = std::string(seats.placement.how),
-                          .devices = seats.placement.devices,
-                          .costs = [layers = seats.layers, partition = space_.partition, spec,
-                                    shape](const TaskGraph& tasks) {
-                            return layer_costs(layers, partition, spec, shape, tasks);
-                          }});
+      placings.push_back(placing_on(seats, space_.partition, spec, shape));
     }
     return placings;
   }
@@ -128,6 +124,33 @@ class Enumerator {
     std::shared_ptr<const LayerWorkload> layers;
   };
 
+  static sim::Placing placing_on(const Seats& seats, const std::string& partition,
+                                 const ScheduleSpec& spec, const Shape& shape) {
+    return {.how = std::string(seats.placement.how),
+            .devices = seats.placement.devices,
+            .costs = [layers = seats.layers, partition, spec, shape](const TaskGraph& tasks) {
+              return layer_costs(layers, partition, spec, shape, tasks);
+            }};
+  }
+
+  static Seats seats_on(const LayerWorkload& all, sim::Placement placement) {
+    auto layers = std::make_shared<LayerWorkload>(all);
+    layers->cluster->cluster = all.cluster->cluster.with_placement(placement.devices);
+    return {std::move(placement), std::move(layers)};
+  }
+
+  /// On all devices that have places, where these differ.
+  std::optional<sim::Seating> seating_for(const ScheduleSpec& spec, const Shape& shape) {
+    if (!space_.layers->cluster) return std::nullopt;
+    if (!sites_) sites_ = sim::sites_of(space_.layers->cluster->cluster);
+    if (std::ranges::max(sites_->kinds) == 0) return std::nullopt;
+    return sim::Seating{*sites_, [layers = space_.layers, partition = space_.partition, spec,
+                                  shape](const sim::Devices& devices) {
+                          const Seats seats = seats_on(*layers, {"searched", devices});
+                          return placing_on(seats, partition, spec, shape);
+                        }};
+  }
+
   const std::vector<Seats>& seats_for(int replicas, int ranks) {
     const auto [entry, is_new] = seats_.try_emplace({replicas, ranks});
     if (!is_new) return entry->second;
@@ -137,9 +160,7 @@ class Enumerator {
     }
     const sim::Cluster& cluster = space_.layers->cluster->cluster;
     for (sim::Placement& placement : sim::placements(cluster, replicas, ranks)) {
-      auto layers = std::make_shared<LayerWorkload>(*space_.layers);
-      layers->cluster->cluster = cluster.with_placement(placement.devices);
-      entry->second.push_back({std::move(placement), std::move(layers)});
+      entry->second.push_back(seats_on(*space_.layers, std::move(placement)));
     }
     return entry->second;
   }
@@ -147,6 +168,7 @@ class Enumerator {
   SearchSpace& space_;
   Lists lists_;
   std::map<std::pair<int, int>, std::vector<Seats>> seats_;
+  std::optional<sim::Sites> sites_;  ///< of the cluster
 };
 
 }  // namespace

@@ -45,7 +45,7 @@ struct Columns {
       const Shape& shape = result.candidate(f).shape;
       chunks |= shape.chunks > 1;
       replicas |= shape.replicas > 1;
-      placing |= result.candidate(f).placings.size() > 1;
+      placing |= result.is_placed(f);
     }
   }
   std::vector<std::string> names() const {
@@ -134,15 +134,25 @@ std::string split_text(const sim::SplitAnswer& split) {
               : fmt::format("; the slowest stage of {} is faster, but not the whole", by_sums));
 }
 
+/// "its placement 2,0,1 is the best there is: .."; empty where all devices are alike.
+std::string placement_text(const sim::Finding& finding) {
+  if (finding.placings < 2) return "";
+  return fmt::format(
+      "its placement {} is {}\n", fmt::join(finding.placing.devices, ","),
+      finding.all_placings
+          ? fmt::format("the best there is: all {} that differ were simulated", finding.placings)
+          : fmt::format("the best of {} that were simulated", finding.placings));
+}
+
 std::string why_text(const SearchResult& result) {
   const std::size_t best = result.ranked.front();
   const sim::Finding& finding = result.findings[best];
   return fmt::format(
       "why {} with {} wins: of the {} ms of a batch its busiest rank spends {}; {}\n"
-      "its split {} is {}\n",
+      "its split {} is {}\n{}",
       result.candidate(best).spec.text(), pieces(result.candidate(best).shape.micro_batches),
       ms_of(finding.price.period_ns), parts_text(finding.time), losses_text(result),
-      sim::text_of(finding.split.split), split_text(finding.split));
+      sim::text_of(finding.split.split), split_text(finding.split), placement_text(finding));
 }
 
 std::string head_text(const SearchResult& result) {

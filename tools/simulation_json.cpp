@@ -48,6 +48,16 @@ Json stages_json(const Shape& shape, const Metrics& metrics) {
   return stages;
 }
 
+Json links_json(const std::vector<sim::Link>& links) {
+  Json json = Json::array();
+  for (const sim::Link& link : links) {
+    json.push_back({{"link", link.name},
+                    {"bytes_per_second", link.rate},
+                    {"latency_ms", to_ms(link.latency)}});
+  }
+  return json;
+}
+
 Json path_json(const TaskGraph& graph, const Timeline& timeline, const CriticalPath& path) {
   Json json = Json::array();
   for (const TaskId id : path.tasks) {
@@ -132,7 +142,8 @@ Json simulation_json(const Simulation& simulation, int most_path) {
                          {"device_types", placement->types},
                          {"nodes", placement->nodes},
                          {"node_borders_crossed", placement->borders.size()},
-                         {"crossing_stages", placement->borders}};
+                         {"crossing_stages", placement->borders},
+                         {"links", links_json(placement->links)}};
   }
   return json;
 }

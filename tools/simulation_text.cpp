@@ -71,13 +71,22 @@ std::string distribution_text(const sim::Distribution& d) {
       format_ms(d.p95), format_ms(d.p99));
 }
 
-std::string placement_text(const Placement& placement) {
+std::string borders_text(const Placement& placement) {
   if (placement.borders.empty()) return "placement       all neighbouring stages on one node\n";
   std::vector<std::string> borders;
   for (const auto& [from, to] : placement.borders)
     borders.push_back(fmt::format("{}|{}", from, to));
   return fmt::format("placement       {} node border{} crossed, between stages {}\n",
                      borders.size(), borders.size() == 1 ? "" : "s", fmt::join(borders, ", "));
+}
+
+std::string placement_text(const Placement& placement) {
+  std::string text = borders_text(placement);
+  for (const sim::Link& link : placement.links) {
+    text += fmt::format("link            {}: {}, latency {}\n", link.name,
+                        sim::format_rate(link.rate), sim::format_duration(link.latency));
+  }
+  return text;
 }
 
 /// The first and last tasks of the path; all of them are in the JSON document.

@@ -160,13 +160,49 @@ TEST(O52, TheWholeOfALongRunIsWrittenInLittleMemory) {
   EXPECT_LT(programs.ru_maxrss, 1 << 20) << "KiB";
 }
 
+TEST(O52, TheNoteOnSizeComesBeforeTheFile) {
+  const Folder folder;
+  const std::string run = "simulate --schedule 1f1b --stages 4 --microbatches 8 --trace ";
+  const Outcome written = folder.run(run + "t.json");
+  ASSERT_EQ(written.code, 0) << written.err;
+  int events = 0;
+  std::istringstream trace(folder.read("t.json"));
+  for (std::string line; std::getline(trace, line);) events += line.starts_with(R"({"name")");
+  const Outcome full = folder.run(run + "/dev/full");
+  EXPECT_NE(full.code, 0);
+  for (const auto& [outcome, file] : {std::pair{&written, "t.json"}, {&full, "/dev/full"}}) {
+    const std::string note = fmt::format("note: {} will hold {} events, about ", file, events);
+    ASSERT_TRUE(outcome->err.starts_with(note)) << outcome->err;
+    const std::string size = outcome->err.substr(note.size());
+    ASSERT_THAT(size.substr(0, size.find('\n')), testing::EndsWith(" KiB"));
+    EXPECT_NEAR(std::stod(size) * 1024, folder.read("t.json").size(),
+                0.2 * folder.read("t.json").size());
+  }
+}
+
+TEST(O52, RangesOfRanksAreThoseOfTheirLists) {
+  const Folder folder;
+  const std::string run = "simulate --schedule 1f1b --stages 8 --microbatches 4 --trace ";
+  ASSERT_EQ(folder.run(run + "ranges.json --trace-ranks 0-2,5,6-6").code, 0);
+  ASSERT_EQ(folder.run(run + "list.json --trace-ranks 0,1,2,5,6").code, 0);
+  ASSERT_EQ(folder.run(run + "all.json --trace-ranks 0-7").code, 0);
+  ASSERT_EQ(folder.run(run + "whole.json").code, 0);
+  EXPECT_EQ(folder.read("ranges.json"), folder.read("list.json"));
+  EXPECT_EQ(folder.read("all.json"), folder.read("whole.json"));
+  EXPECT_LT(folder.read("list.json").size(), folder.read("whole.json").size());
+}
+
 TEST(O52, AWindowMustBeOne) {
   const Folder folder;
   const std::string run = "simulate --schedule bp --trace t.json ";
   for (const auto& [flag, message] : {std::pair{"--trace-window 3..3", "must end after it begins"},
                                       {"--trace-window 3ms", "FROM..TO"},
                                       {"--trace-window 1..soon", "soon"},
-                                      {"--trace-ranks 4", "0..3"}}) {
+                                      {"--trace-ranks 4", "0..3"},
+                                      {"--trace-ranks 0-4", "0..3"},
+                                      {"--trace-ranks -1", "0..3"},
+                                      {"--trace-ranks 1-", "0..3"},
+                                      {"--trace-ranks 2-1", "ends before it begins"}}) {
     const Outcome refused = folder.run(run + flag);
     expect_refused(refused);
     EXPECT_THAT(refused.err, HasSubstr(message));

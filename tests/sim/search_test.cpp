@@ -356,7 +356,7 @@ TEST(Search, TakesTheBetterPlacing) {
   candidate.placings.push_back(near.candidate("1f1b", candidate.shape).placings[0]);
   candidate.placings[1].how = "near";
   const auto findings = search({candidate, near.candidate("1f1b", candidate.shape)}, {});
-  EXPECT_EQ(findings[0].placing, 1U);
+  EXPECT_EQ(findings[0].placing.how, "near");
   EXPECT_EQ(findings[0].price, findings[1].price);
   EXPECT_TRUE(findings[0].on_front);
   EXPECT_FALSE(findings[1].on_front) << "of equal ones the first";

@@ -56,6 +56,53 @@ TEST(ClusterCli, ComputesLayersFromTheirOperations) {
   EXPECT_NEAR(run["makespan_ms"].get<double>() * 1e6, ns, 8);  // each task to the nanosecond
 }
 
+// 512 MiB: 65536 outputs of 2048 samples in fp32.
+TEST(O23, BytesAndBitsDecimalAndBinaryThroughTheProgram) {
+  const Folder folder;
+  const std::string flags =
+      "simulate --cluster pair.json --model mlp:hidden=65536 --data digits --batch-size 2048 "
+      "--schedule bp --stages 2 --partition 2/1 --batches 1 ";
+  json cluster = two_devices();
+  cluster["device_types"]["X"]["memory"] = "64GiB";
+  json& link = cluster["node"]["links"][0];
+  link["latency"] = "0";
+  const auto with_rate = [&](const char* rate) {
+    link["bandwidth"] = rate;
+    folder.write("pair.json", cluster.dump());
+    return folder.run(flags + "--json");
+  };
+  struct Case {
+    const char* rate;
+    double ms, bytes_per_second;
+    const char* text;
+  };
+  for (const Case& c :
+       {Case{"25 GB/s", 21.475, 25e9, "25 GB/s (25000000000 bytes a second)"},
+        Case{"25 Gb/s", 171.799, 3.125e9, "3.125 GB/s (3125000000 bytes a second)"},
+        Case{"25 GiB/s", 20.000, 26843545600, "26.8435 GB/s (26843545600 bytes a second)"}}) {
+    SCOPED_TRACE(c.rate);
+    const json run = json::parse(with_rate(c.rate).out);
+    int messages = 0;
+    for (const json& task : run["critical_path"]) {
+      if (task["task"] != "0SEND_F0") continue;
+      EXPECT_NEAR(task["end_ms"].get<double>() - task["start_ms"].get<double>(), c.ms, 5e-4);
+      ++messages;
+    }
+    EXPECT_EQ(messages, 1);
+    ASSERT_EQ(run["placement"]["links"].size(), 1U);
+    EXPECT_EQ(run["placement"]["links"][0]["bytes_per_second"], c.bytes_per_second);
+    EXPECT_EQ(run["placement"]["links"][0]["latency_ms"], 0);
+    EXPECT_THAT(folder.run(flags).out, HasSubstr(fmt::format("device0 to device1: {}", c.text)));
+  }
+  for (const char* wrong : {"25", "25 gbs"}) {
+    const Outcome outcome = with_rate(wrong);
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err,
+                AllOf(HasSubstr("pair.json, node.links[0].bandwidth"), HasSubstr(wrong),
+                      HasSubstr("GB/s"), HasSubstr("Gb/s"), HasSubstr("GiB/s")));
+  }
+}
+
 TEST(ClusterCli, SendsWhatStagesHandOnOverTheirLink) {
   const Folder folder;
   folder.write("pair.json", two_devices().dump());

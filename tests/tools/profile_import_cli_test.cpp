@@ -131,6 +131,42 @@ TEST(ProfileImport, TakesTheMiddleOfTheKernelsOfAllSteps) {
   EXPECT_EQ(length_ms(folder, "1W0"), 2);
 }
 
+// Six steps of F on two stages, of which the first of stage 0 starts everything up.
+TEST(O36, TheFirstStepIsLeftOutAndTheReportSaysWhy) {
+  const Folder folder;
+  const std::vector<std::vector<double>> forward{{900, 101, 99, 100, 102, 98},
+                                                 {101, 100, 100, 99, 100, 100}};
+  for (int k = 0; k < 2; ++k) {
+    Trace trace(k);
+    for (const double us : forward[static_cast<std::size_t>(k)]) {
+      for (const char* op : {"F", "B"}) {
+        const std::string action = fmt::format("{}{}0", k, op);
+        trace.host(action, us).gpu(action, us);
+      }
+    }
+    folder.write(fmt::format("r{}.json", k), trace.text());
+  }
+  const std::string profile = "profile --from-trace r0.json --from-trace r1.json ";
+  const json stages = folder.json(profile)["stages"];
+  const double first = stages[0]["forward_us"]["median"],
+               second = stages[1]["forward_us"]["median"];
+  EXPECT_GE(first, 98);
+  EXPECT_LE(first, 102);
+  EXPECT_NEAR(first / second, 1, 0.03);
+  EXPECT_EQ(stages[0]["forward_us"]["mean"], 100);
+  EXPECT_EQ(stages[0]["forward_us"]["samples"], 5);
+  // F and B of two stages.
+  EXPECT_THAT(folder.run(profile).out,
+              HasSubstr("4 samples left out: those of the first step, which starts up and"));
+  EXPECT_THAT(folder.run(profile + "--warm-up 2").out,
+              HasSubstr("8 samples left out: those of the first 2 steps, which start up and"));
+  const json all = folder.json(profile + "--warm-up 0")["stages"];
+  EXPECT_EQ(all[0]["forward_us"]["samples"], 6);
+  EXPECT_EQ(all[0]["forward_us"]["median"], 100.5);
+  EXPECT_NEAR(all[0]["forward_us"]["mean"].get<double>(), 1400 / 6.0, 1e-3);
+  EXPECT_THAT(folder.run(profile + "--warm-up 0").out, HasSubstr("no samples left out"));
+}
+
 TEST(ProfileImport, ReadsHostsOldTimesAndSplitBackwards) {
   const Folder folder;
   Trace trace(0, 1);

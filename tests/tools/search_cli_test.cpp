@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "tests/tools/program.h"
 
@@ -114,6 +117,87 @@ TEST(SearchCli, PutsWhatIsLargeInsideANode) {
   EXPECT_EQ(light["placement"], json({0, 1, 2, 3}));
   const json run = again(folder, heavy);
   EXPECT_EQ(run["steady_state"]["batch_period_ms"], heavy["batch_period_ms"]);
+}
+
+/// One node: device 1 is slow, device 3 behind a slow link.
+json odd_node() {
+  const auto type = [](double tflops) {
+    return json{
+        {"tflops", {{"fp32", tflops}}}, {"memory", "1GiB"}, {"memory_bandwidth", "9e5GB/s"}};
+  };
+  const auto link = [](const char* from, const char* rate) {
+    return json{{"from", from}, {"to", "bus"}, {"bandwidth", rate}, {"latency", "1us"}};
+  };
+  return {{"name", "odd"},
+          {"device_types", {{"S", type(0.3)}, {"X", type(1)}}},
+          {"node",
+           {{"devices",
+             {{{"type", "X"}, {"count", 1}},
+              {{"type", "S"}, {"count", 1}},
+              {{"type", "X"}, {"count", 2}}}},
+            {"switches", {"bus"}},
+            {"links", {link("device0-2", "50GB/s"), link("device3", "0.1GB/s")}}}}};
+}
+
+/// The least period of all orders of the devices.
+double best_of_all_orders(const Folder& folder, const std::string& simulate, int devices,
+                          int ranks) {
+  double best = INFINITY;
+  std::set<std::vector<int>> tried;
+  std::vector<int> order(static_cast<std::size_t>(devices));
+  std::iota(order.begin(), order.end(), 0);
+  do {
+    const std::vector<int> placed(order.begin(), order.begin() + ranks);
+    if (!tried.insert(placed).second) continue;
+    const json run =
+        folder.json(fmt::format("{} --placement {}", simulate, fmt::join(placed, ",")));
+    best = std::min(best, run["steady_state"]["batch_period_ms"].get<double>());
+  } while (std::ranges::next_permutation(order).found);
+  return best;
+}
+
+TEST(SearchCli, NoPlacementIsBetterThanTheOneFound) {
+  const Folder folder;
+  folder.write("odd.json", odd_node().dump());
+  const std::string costs =
+      "--cluster odd.json --data digits --model resnet8 --batch-size 16 --partition ";
+  for (const auto& [split, ranks] : {std::pair{"3/4/4", 3}, {"3/3/3/2", 4}}) {
+    SCOPED_TRACE(split);
+    const std::string flags = fmt::format("{}{} --schedule 1f1b --microbatches 4", costs, split);
+    const json found = folder.json(fmt::format("search {} --ranks {}", flags, ranks))["found"][0];
+    const double best =
+        best_of_all_orders(folder, fmt::format("simulate {} --stages {}", flags, ranks), 4, ranks);
+    EXPECT_EQ(found["batch_period_ms"], best);
+    EXPECT_EQ(found["all_placements"], true);
+    EXPECT_EQ(again(folder, found)["steady_state"]["batch_period_ms"], best);
+  }
+}
+
+TEST(SearchCli, RanksMoveWhereThereAreTooManyPlacementsToTryAll) {
+  const Folder folder;
+  json cluster = nodes_of_two(4);
+  cluster["node"]["devices"] = {{{"type", "S"}, {"count", 1}}, {{"type", "X"}, {"count", 1}}};
+  cluster["device_types"]["S"] = cluster["device_types"]["X"];
+  cluster["device_types"]["S"]["tflops"]["fp32"] = 0.25;
+  cluster["network"]["links"][0]["bandwidth"] = "50GB/s";
+  folder.write("slow.json", cluster.dump());
+  const std::string flags =
+      "--cluster slow.json --data digits --batch-size 16 --model resnet8 --schedule 1f1b "
+      "--microbatches 4 ";
+  const json found = folder.json("search --ranks 4 " + flags)["found"][0];
+  EXPECT_EQ(found["all_placements"], false);
+  EXPECT_EQ(again(folder, found)["steady_state"]["batch_period_ms"], found["batch_period_ms"]);
+  // All 1680 placements can be tried with that split.
+  const std::vector<int> split = found["partition"];
+  const std::string with_split = fmt::format("{}--partition {} ", flags, fmt::join(split, "/"));
+  const json best = folder.json("search --ranks 4 " + with_split)["found"][0];
+  EXPECT_EQ(best["all_placements"], true);
+  EXPECT_EQ(best["placements_tried"], 8 * 7 * 6 * 5);
+  EXPECT_EQ(found["batch_period_ms"], best["batch_period_ms"]);
+  for (const char* fixed : {"0,1,2,3", "0,2,4,6", "0,2,1,3"}) {
+    const json run = folder.json("simulate --stages 4 " + with_split + "--placement " + fixed);
+    EXPECT_LT(found["batch_period_ms"], run["steady_state"]["batch_period_ms"]) << fixed;
+  }
 }
 
 std::vector<std::string> lines_of(const std::string& text) {
