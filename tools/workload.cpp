@@ -281,6 +281,10 @@ void note_assumptions(const Workload& workload, const ScheduleSpec& spec) {
                     ranks, threads));
   }
   const int workers = std::min(ranks, threads);
+  if (workers > 1 && profile.handovers.empty()) {
+    say("note: the profile has no 'handovers', the costs of cuts between layers; the times assume "
+        "that tensors change workers for nothing ('unlatch profile' measures it)");
+  }
   if (workers <= measured) return;
   say(
       fmt::format("note: {} workers, but the profile was measured with at most {} workers at once; "
