@@ -39,14 +39,6 @@ double rate_of(const Value& value) {
   return rate;
 }
 
-/// All links of a route still fit 64 bits.
-nanoseconds short_duration_of(const Value& value) {
-  constexpr std::chrono::seconds most{1000};
-  const nanoseconds time = duration_of(value);
-  require(time <= most, "{}: '{}' is more than {} s", value.place(), value.text(), most.count());
-  return time;
-}
-
 DeviceType read_type(const std::string& name, const Value& value) {
   value.require_object({"tflops", "memory", "memory_bandwidth", "achieved", "launch"});
   DeviceType type{.name = name, .flops = {}};
@@ -66,7 +58,7 @@ DeviceType read_type(const std::string& name, const Value& value) {
           memory.place(), memory.text());
   type.memory_rate = rate_of(value.at("memory_bandwidth"));
   if (value.has("achieved")) type.achieved = value.at("achieved").number(0.001, 1);
-  if (value.has("launch")) type.launch = short_duration_of(value.at("launch"));
+  if (value.has("launch")) type.launch = duration_of(value.at("launch"));
   return type;
 }
 
@@ -260,8 +252,11 @@ class ClusterReader {
   template <class Find>
   void connect(const Value& link, const Find& find) {
     link.require_object({"from", "to", "bandwidth", "latency", "duplex"});
-    Cable cable{.rate = rate_of(link.at("bandwidth")),
-                .latency = short_duration_of(link.at("latency"))};
+    const Value latency = link.at("latency");
+    Cable cable{.rate = rate_of(link.at("bandwidth")), .latency = duration_of(latency)};
+    constexpr std::chrono::seconds most_latency{1000};  // all links of a route still fit 64 bits
+    require(cable.latency <= most_latency, "{}: '{}' is more than {} s", latency.place(),
+            latency.text(), most_latency.count());
     if (link.has("duplex")) {
       cable.both_ways_share = link.at("duplex").word({"full", "half"}) == "half";
     }
