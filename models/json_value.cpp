@@ -103,9 +103,13 @@ double JsonValue::number(double least, double most) const {
 }
 
 int JsonValue::whole(int least, int most) const {
+  return static_cast<int>(long_whole(least, most));
+}
+
+std::int64_t JsonValue::long_whole(std::int64_t least, std::int64_t most) const {
   const bool fits = json_->is_number_integer() && *json_ >= least && *json_ <= most;
   require(fits, "{}: {} must be a whole number in {}..{}", place_, json_->dump(), least, most);
-  return json_->get<int>();
+  return json_->get<std::int64_t>();
 }
 
 std::string JsonValue::inner(std::string_view key) const {

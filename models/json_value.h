@@ -1,6 +1,7 @@
 // JsonValue: a value of a JSON file that knows its place, for readers that name every fault's.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -33,6 +34,7 @@ class JsonValue {
   bool yes() const;
   double number(double least, double most) const;
   int whole(int least, int most) const;
+  std::int64_t long_whole(std::int64_t least, std::int64_t most) const;
 
  private:
   std::string inner(std::string_view key) const;

@@ -23,46 +23,49 @@ Rank rank_below(std::string_view flag, std::string_view text, int ranks) {
 
 }  // namespace
 
-SlowRank parse_slow(std::string_view text, int ranks) {
+SlowRank parse_slow(std::string_view text, int ranks, std::string_view setting) {
   const auto colon = text.find(':');
   require(colon != std::string_view::npos,
-          "--slow '{}': must be RANK:FACTOR, such as 1:1.5 (repeat the flag for more ranks)", text);
-  return {rank_below("--slow", text.substr(0, colon), ranks),
-          positive_factor("--slow", text, text.substr(colon + 1))};
+          "{} '{}': must be RANK:FACTOR, such as 1:1.5 (repeat the flag for more ranks)", setting,
+          text);
+  return {rank_below(setting, text.substr(0, colon), ranks),
+          positive_factor(setting, text, text.substr(colon + 1))};
 }
 
-SlowLink parse_slow_link(std::string_view text, int ranks) {
+SlowLink parse_slow_link(std::string_view text, int ranks, std::string_view setting) {
   const auto colon = text.find(':');
   const auto dash = text.substr(0, colon).find('-');
   require(colon != std::string_view::npos && dash != std::string_view::npos,
-          "--slow-link '{}': must be RANK-RANK:FACTOR, such as 0-1:3 (repeat the flag for more "
+          "{} '{}': must be RANK-RANK:FACTOR, such as 0-1:3 (repeat the flag for more "
           "links)",
-          text);
-  const Rank one = rank_below("--slow-link", text.substr(0, dash), ranks);
-  const Rank other = rank_below("--slow-link", text.substr(dash + 1, colon - dash - 1), ranks);
-  require(one != other, "--slow-link '{}': a link joins two ranks", text);
+          setting, text);
+  const Rank one = rank_below(setting, text.substr(0, dash), ranks);
+  const Rank other = rank_below(setting, text.substr(dash + 1, colon - dash - 1), ranks);
+  require(one != other, "{} '{}': a link joins two ranks", setting, text);
   return {std::min(one, other), std::max(one, other),
-          positive_factor("--slow-link", text, text.substr(colon + 1))};
+          positive_factor(setting, text, text.substr(colon + 1))};
 }
 
-RankPause parse_pause(std::string_view text, int ranks) {
+RankPause parse_pause(std::string_view text, int ranks, std::string_view setting) {
   const auto first = text.find(':');
   const auto second = first == std::string_view::npos ? first : text.find(':', first + 1);
   require(second != std::string_view::npos,
-          "--pause '{}': must be RANK:AT:TIME, such as 1:100ms:20ms (repeat the flag for more)",
+          "{} '{}': must be RANK:AT:TIME, such as 1:100ms:20ms (repeat the flag for more)", setting,
           text);
-  const Rank rank = rank_below("--pause", text.substr(0, first), ranks);
-  const Pause pause{parse_duration("--pause, start", text.substr(first + 1, second - first - 1)),
-                    parse_duration("--pause, time", text.substr(second + 1))};
-  require(pause.length > nanoseconds{0}, "--pause '{}': the time must be longer than 0", text);
+  const Rank rank = rank_below(setting, text.substr(0, first), ranks);
+  const Pause pause{
+      parse_duration(fmt::format("{}, start", setting), text.substr(first + 1, second - first - 1)),
+      parse_duration(fmt::format("{}, time", setting), text.substr(second + 1))};
+  require(pause.length > nanoseconds{0}, "{} '{}': the time must be longer than 0", setting, text);
   return {rank, pause};
 }
 
-std::vector<double> slow_factors(const std::vector<SlowRank>& slow, int ranks) {
+std::vector<double> slow_factors(const std::vector<SlowRank>& slow, int ranks,
+                                 std::string_view setting) {
   std::vector<double> factors(ranks, 1.0);
   std::vector<bool> named(ranks, false);
   for (const auto& [rank, factor] : slow) {
-    require(!named[rank.value], "--slow names rank {} twice; give each rank one factor",
+    require(!named[rank.value], "{} names rank {} twice; give each rank one factor", setting,
             rank.value);
     named[rank.value] = true;
     factors[rank.value] = factor;
@@ -70,11 +73,11 @@ std::vector<double> slow_factors(const std::vector<SlowRank>& slow, int ranks) {
   return factors;
 }
 
-void require_distinct(const std::vector<SlowLink>& links) {
+void require_distinct(const std::vector<SlowLink>& links, std::string_view setting) {
   for (auto link = links.begin(); link != links.end(); ++link) {
     const bool named = std::any_of(
         links.begin(), link, [&](const SlowLink& other) { return other.joins(link->a, link->b); });
-    require(!named, "--slow-link names ranks {} and {} twice; give each link one factor",
+    require(!named, "{} names ranks {} and {} twice; give each link one factor", setting,
             link->a.value, link->b.value);
   }
 }

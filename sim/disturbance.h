@@ -32,14 +32,16 @@ struct RankPause {
 };
 
 /// Each throws Error unless the text has that form, ranks are below `ranks` and factors and times
-/// greater than 0.
-SlowRank parse_slow(std::string_view text, int ranks);
-SlowLink parse_slow_link(std::string_view text, int ranks);
-RankPause parse_pause(std::string_view text, int ranks);
+/// greater than 0. `setting` is what messages call it.
+SlowRank parse_slow(std::string_view text, int ranks, std::string_view setting = "--slow");
+SlowLink parse_slow_link(std::string_view text, int ranks,
+                         std::string_view setting = "--slow-link");
+RankPause parse_pause(std::string_view text, int ranks, std::string_view setting = "--pause");
 /// One factor a rank, 1 where nothing is said; a rank named twice is an error.
-std::vector<double> slow_factors(const std::vector<SlowRank>& slow, int ranks);
+std::vector<double> slow_factors(const std::vector<SlowRank>& slow, int ranks,
+                                 std::string_view setting = "--slow");
 /// Throws Error when two of them name the same ranks.
-void require_distinct(const std::vector<SlowLink>& links);
+void require_distinct(const std::vector<SlowLink>& links, std::string_view setting = "--slow-link");
 
 struct Disturbance {
   std::vector<double> slow = {};  ///< one factor a rank; empty: none is slow

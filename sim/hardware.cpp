@@ -10,24 +10,26 @@
 
 namespace unlatch::sim {
 
+std::vector<bool> Cluster::Parts::reached() const {
+  std::vector<bool> seen(ways.size(), false);
+  std::vector<int> open{0};
+  seen[0] = true;
+  while (!open.empty()) {
+    const int at = open.back();
+    open.pop_back();
+    for (const Way& way : ways[at]) {
+      if (!seen[way.to]) open.push_back(way.to);
+      seen[way.to] = true;
+    }
+  }
+  return seen;
+}
+
 Cluster::Cluster(Parts parts) : parts_(std::move(parts)) {
   require(devices() > 0, "{}: it has no devices", parts_.name);
-  const auto unreached = [&](int from) {
-    std::vector<bool> seen(parts_.ways.size(), false);
-    std::vector<int> open{from};
-    seen[from] = true;
-    while (!open.empty()) {
-      const int at = open.back();
-      open.pop_back();
-      for (const Parts::Way& way : parts_.ways[at]) {
-        if (!seen[way.to]) open.push_back(way.to);
-        seen[way.to] = true;
-      }
-    }
-    return static_cast<int>(std::ranges::find(seen, false) - seen.begin());
-  };
   // Links go both ways, so that one device which reaches all is enough.
-  const int missing = unreached(0);
+  const std::vector<bool> reached = parts_.reached();
+  const auto missing = std::ranges::find(reached, false) - reached.begin();
   require(missing >= devices(), "{}: device {} cannot be reached from device 0; give it a link",
           parts_.name, missing);
 }

@@ -54,6 +54,9 @@ class Cluster {
     };
     std::vector<std::vector<Way>> ways;  ///< out of each vertex: devices first, then switches
     std::vector<int> placement;
+
+    /// Of each vertex, whether links lead there from device 0.
+    std::vector<bool> reached() const;
   };
   /// Throws Error when a device cannot be reached from another.
   explicit Cluster(Parts parts);

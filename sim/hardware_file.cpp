@@ -29,10 +29,20 @@ nanoseconds duration_of(const Value& value) {
   return parse_duration(value.place(), text);
 }
 
+/// Generous beside all that is built: 100000 times the memory of a GPU of 2025.
+double rate_of(const Value& value) {
+  constexpr double least = 1, most = 1e18;
+  const double rate = parse_rate(value.place(), value.text());
+  require(rate >= least, "{}: '{}' is less than a byte a second", value.place(), value.text());
+  require(rate <= most, "{}: '{}' is more than an exabyte a second (1e9 GB/s)", value.place(),
+          value.text());
+  return rate;
+}
+
 DeviceType read_type(const std::string& name, const Value& value) {
   value.require_object({"tflops", "memory", "memory_bandwidth", "achieved", "launch"});
   DeviceType type{.name = name, .flops = {}};
-  constexpr double most_tflops = 1e9, flops_a_tflop = 1e12;
+  constexpr double most_tflops = 1e6, flops_a_tflop = 1e12;
   const Value peaks = value.at("tflops");
   for (const auto& [format, tflops] : peaks.members()) {
     const std::vector<std::string_view> formats{"fp64", "fp32", "tf32", "bf16", "fp16", "fp8"};
@@ -41,12 +51,12 @@ DeviceType read_type(const std::string& name, const Value& value) {
             fmt::join(formats, ", "), suggest(format, formats));
     type.flops[format] = tflops.number(1e-6, most_tflops) * flops_a_tflop;
   }
-  const Value memory = value.at("memory"), rate = value.at("memory_bandwidth");
+  const Value memory = value.at("memory");
   type.memory = parse_size(memory.place(), memory.text());
   constexpr std::int64_t least_memory = 1 << 20;
   require(type.memory >= least_memory, "{}: '{}' is less than a MiB; give a unit, such as 16GB",
           memory.place(), memory.text());
-  type.memory_rate = parse_rate(rate.place(), rate.text());
+  type.memory_rate = rate_of(value.at("memory_bandwidth"));
   if (value.has("achieved")) type.achieved = value.at("achieved").number(0.001, 1);
   if (value.has("launch")) type.launch = duration_of(value.at("launch"));
   return type;
@@ -66,6 +76,7 @@ class ClusterReader {
     }
     read_nodes();
     if (file_.has("network")) read_network();
+    require_reached();
     place_ranks();
     return Cluster(std::move(parts_));
   }
@@ -75,6 +86,9 @@ class ClusterReader {
     double rate = 0;
     nanoseconds latency{0};
     bool both_ways_share = false;
+  };
+  struct Switch {
+    std::string name, place;
   };
   using Vertices = std::vector<int>;
   using Switches = std::map<std::string, Vertices, std::less<>>;
@@ -169,6 +183,7 @@ class ClusterReader {
     for (int n = 0; n < count; ++n) {
       entry->second.push_back(static_cast<int>(parts_.ways.size()));
       parts_.ways.emplace_back();
+      switch_places_.push_back({name.text(), name.place()});
     }
   }
 
@@ -237,9 +252,8 @@ class ClusterReader {
   template <class Find>
   void connect(const Value& link, const Find& find) {
     link.require_object({"from", "to", "bandwidth", "latency", "duplex"});
-    const Value rate = link.at("bandwidth"), latency = link.at("latency");
-    Cable cable{.rate = parse_rate(rate.place(), rate.text()), .latency = duration_of(latency)};
-    require(cable.rate >= 1, "{}: '{}' is less than a byte a second", rate.place(), rate.text());
+    const Value latency = link.at("latency");
+    Cable cable{.rate = rate_of(link.at("bandwidth")), .latency = duration_of(latency)};
     constexpr std::chrono::seconds most_latency{1000};  // all links of a route still fit 64 bits
     require(cable.latency <= most_latency, "{}: '{}' is more than {} s", latency.place(),
             latency.text(), most_latency.count());
@@ -249,10 +263,45 @@ class ClusterReader {
     const Value from = link.at("from"), to = link.at("to");
     for (const int a : find(from)) {
       for (const int b : find(to)) {
-        if (a != b) add_cable(cable, fmt::format("{} to {}", from.text(), to.text()), a, b);
+        if (a == b || !joins_first(link, a, b)) continue;
+        add_cable(cable, fmt::format("{} to {}", from.text(), to.text()), a, b);
       }
       require(parts_.links.size() <= most_links, "{}: more than {} links; use a switch",
               link.place(), most_links);
+    }
+  }
+
+  /// False for two ends that this link joins already, as "device" to "device" names each pair
+  /// twice. Throws Error when another link does.
+  bool joins_first(const Value& link, int a, int b) {
+    const auto [first, is_new] = joined_.try_emplace(std::minmax(a, b), link.place());
+    require(is_new || first->second == link.place(),
+            "{}: it joins {} and {}, as {} does; give one link with the bandwidth of both",
+            link.place(), end_name(a), end_name(b), first->second);
+    return is_new;
+  }
+
+  std::string end_name(int vertex) const {
+    const auto devices = static_cast<int>(parts_.devices.size());
+    if (vertex < devices) return fmt::format("device {}", vertex);
+    return fmt::format("switch '{}'", switch_places_[vertex - devices].name);
+  }
+
+  /// Ranks sit on devices, so that each must be reached, and a switch without one serves nothing.
+  void require_reached() const {
+    const std::vector<bool> reached = parts_.reached();
+    const int devices = static_cast<int>(parts_.devices.size());
+    for (int d = 0; d < devices; ++d) {
+      const int node = parts_.devices[d].node;
+      require(reached[d],
+              "{}, {}: device {} (of node {}) cannot be reached from device 0; give it a link",
+              file_.place(), node == 0 ? "node.links" : "network.links", d, node);
+    }
+    for (std::size_t s = 0; s < switch_places_.size(); ++s) {
+      require(reached[devices + s],
+              "{}: no link reaches the switch '{}' from the devices; join it or leave "
+              "it out",
+              switch_places_[s].place, switch_places_[s].name);
     }
   }
 
@@ -288,7 +337,10 @@ class ClusterReader {
   Value file_;
   Cluster::Parts parts_;
   std::vector<NodeKind> kinds_;
-  Switches switches_;  ///< of the network
+  Switches switches_;                  ///< of the network
+  std::vector<Switch> switch_places_;  ///< by vertex behind the devices
+  std::map<std::pair<int, int>, std::string>
+      joined_;  ///< by lower and higher end: the link's place
 };
 
 }  // namespace

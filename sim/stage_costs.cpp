@@ -36,34 +36,38 @@ Times remainder(const Times& backward, const Times& half, std::string_view setti
 }
 
 /// Each was rounded to whole nanoseconds by itself, so that thirds may miss their sum by one.
-void require_sum(const Times& backward, const StageTimes& times) {
+void require_sum(const CostSettings& settings, const Times& backward, const StageTimes& times) {
   for (std::size_t k = 0; k < backward.size(); ++k) {
     const nanoseconds sum = times.backward_input[k] + times.backward_weight[k];
     require(std::abs((backward[k] - sum).count()) <= 1,
-            "--backward {} of stage {} contradicts --input-grad {} and --weight-grad {}, which sum "
-            "to {}; B = I + W, so leave --backward out",
-            format_duration(backward[k]), k, format_duration(times.backward_input[k]),
-            format_duration(times.backward_weight[k]), format_duration(sum));
+            "{} {} of stage {} contradicts {} {} and {} {}, which sum to {}; B = I + W, so leave "
+            "'backward' out",
+            settings.place("backward"), format_duration(backward[k]), k,
+            settings.place("input-grad"), format_duration(times.backward_input[k]),
+            settings.place("weight-grad"), format_duration(times.backward_weight[k]),
+            format_duration(sum));
   }
 }
 
 void fill_backward(const CostSettings& settings, StageTimes& times) {
   const int stages = times.stages();
-  const auto whole = given_times("--backward", settings.backward, stages, "stage");
-  const auto input = given_times("--input-grad", settings.input_grad, stages, "stage");
-  const auto weight = given_times("--weight-grad", settings.weight_grad, stages, "stage");
+  const auto whole = given_times(settings.place("backward"), settings.backward, stages, "stage");
+  const auto input =
+      given_times(settings.place("input-grad"), settings.input_grad, stages, "stage");
+  const auto weight =
+      given_times(settings.place("weight-grad"), settings.weight_grad, stages, "stage");
   times.backward = whole.value_or(doubled(times.forward));
   if (input && weight) {
     times.backward_input = *input;
     times.backward_weight = *weight;
-    if (whole) require_sum(*whole, times);
+    if (whole) require_sum(settings, *whole, times);
     for (int k = 0; k < stages; ++k) times.backward[k] = (*input)[k] + (*weight)[k];
   } else if (input) {
     times.backward_input = *input;
-    times.backward_weight = remainder(times.backward, *input, "--input-grad");
+    times.backward_weight = remainder(times.backward, *input, settings.place("input-grad"));
   } else if (weight) {
     times.backward_weight = *weight;
-    times.backward_input = remainder(times.backward, *weight, "--weight-grad");
+    times.backward_input = remainder(times.backward, *weight, settings.place("weight-grad"));
   } else {
     for (const nanoseconds b : times.backward) times.backward_input.push_back(b / 2);
     times.backward_weight = remainder(times.backward, times.backward_input, "I");
@@ -72,19 +76,21 @@ void fill_backward(const CostSettings& settings, StageTimes& times) {
 
 void fill_transfers(const CostSettings& settings, StageTimes& times) {
   const int boundaries = times.stages() - 1;
-  require(!settings.transfer || (!settings.activation_transfer && !settings.gradient_transfer),
-          "--transfer '{}' sets both directions, so --activation-transfer and --gradient-transfer "
-          "contradict it; give either the one or the other two",
-          settings.transfer.value_or(""));
+  require(
+      !settings.transfer || (!settings.activation_transfer && !settings.gradient_transfer),
+      "{} '{}' sets both directions, so {} contradicts it; give either the one or the other two",
+      settings.place("transfer"), settings.transfer.value_or(""),
+      settings.place(settings.activation_transfer ? "activation-transfer" : "gradient-transfer"));
   const Times none(boundaries, nanoseconds{0});
   const Times both =
-      given_times("--transfer", settings.transfer, boundaries, "boundary").value_or(none);
-  times.activation_transfer =
-      given_times("--activation-transfer", settings.activation_transfer, boundaries, "boundary")
-          .value_or(both);
-  times.gradient_transfer =
-      given_times("--gradient-transfer", settings.gradient_transfer, boundaries, "boundary")
-          .value_or(both);
+      given_times(settings.place("transfer"), settings.transfer, boundaries, "boundary")
+          .value_or(none);
+  times.activation_transfer = given_times(settings.place("activation-transfer"),
+                                          settings.activation_transfer, boundaries, "boundary")
+                                  .value_or(both);
+  times.gradient_transfer = given_times(settings.place("gradient-transfer"),
+                                        settings.gradient_transfer, boundaries, "boundary")
+                                .value_or(both);
 }
 
 CostTable table_of(const StageTimes& times) {
@@ -159,22 +165,25 @@ void StageTimes::take_stage(int k, const StageTimes& other) {
 StageTimes stage_times(const CostSettings& settings, int stages) {
   const Times one_ms(stages, std::chrono::milliseconds{1});
   StageTimes times;
-  times.forward = given_times("--forward", settings.forward, stages, "stage").value_or(one_ms);
+  times.forward =
+      given_times(settings.place("forward"), settings.forward, stages, "stage").value_or(one_ms);
   fill_backward(settings, times);
-  times.recompute =
-      given_times("--recompute", settings.recompute, stages, "stage").value_or(times.forward);
-  const auto zero_unless = [stages](std::string_view flag, const CostSettings::Text& text) {
-    return given_times(flag, text, stages, "stage").value_or(Times(stages, nanoseconds{0}));
+  times.recompute = given_times(settings.place("recompute"), settings.recompute, stages, "stage")
+                        .value_or(times.forward);
+  const auto zero_unless = [&](std::string_view flag, const CostSettings::Text& text) {
+    return given_times(settings.place(flag), text, stages, "stage")
+        .value_or(Times(stages, nanoseconds{0}));
   };
-  times.update = zero_unless("--update", settings.update);
-  times.all_reduce = zero_unless("--all-reduce", settings.all_reduce);
-  times.push = zero_unless("--push", settings.push);
-  times.pull = zero_unless("--pull", settings.pull);
+  times.update = zero_unless("update", settings.update);
+  times.all_reduce = zero_unless("all-reduce", settings.all_reduce);
+  times.push = zero_unless("push", settings.push);
+  times.pull = zero_unless("pull", settings.pull);
   fill_transfers(settings, times);
   const auto weight = [](std::string_view setting, std::string_view text) {
     return parse_number(setting, text, 0, 1);
   };
-  times.overlap = parse_list("--overlap", settings.overlap.value_or("1"), stages, "stage", weight);
+  times.overlap = parse_list(settings.place("overlap"), settings.overlap.value_or("1"), stages,
+                             "stage", weight);
   return times;
 }
 

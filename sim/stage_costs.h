@@ -1,9 +1,11 @@
 // StageCosts: fixed times per stage and boundary, as the cost flags of the command line give them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "schedules/transfers.h"
@@ -18,6 +20,10 @@ struct CostSettings {
   Text forward{}, backward{}, input_grad{}, weight_grad{}, recompute{}, update{};
   Text transfer{}, activation_transfer{}, gradient_transfer{}, all_reduce{}, push{}, pull{};
   Text overlap{};
+  /// What messages call a flag, such as "forward": "--forward", or the line of a file that gave it.
+  std::function<std::string(std::string_view flag)> place = [](std::string_view flag) {
+    return "--" + std::string(flag);
+  };
 };
 
 /// Times of one micro-batch on each stage; transfers on each boundary (stages - 1 of them).

@@ -75,20 +75,20 @@ const std::vector<KindName>& kinds() {
   return all;
 }
 
-Straggler::On parse_on(std::string_view text, std::string_view value) {
+Straggler::On parse_on(std::string_view place, std::string_view value) {
   const std::vector<std::string_view> names{"ranks", "nodes", "links"};
   const auto found = std::ranges::find(names, value);
-  require(found != names.end(), "--straggler '{}': on '{}': must be {}.{}", text, value,
-          fmt::join(names, ", "), suggest(value, names));
+  require(found != names.end(), "{}: on '{}': must be {}.{}", place, value, fmt::join(names, ", "),
+          suggest(value, names));
   return static_cast<Straggler::On>(found - names.begin());
 }
 
-void set_key(Straggler& straggler, const KindName& kind, std::string_view text,
+void set_key(Straggler& straggler, const KindName& kind, std::string_view place,
              std::string_view key, std::string_view value) {
   require(std::ranges::find(kind.keys, key) != kind.keys.end(),
-          "--straggler '{}': unknown key '{}'; the keys are {}.{}", text, key,
-          fmt::join(kind.keys, ", "), suggest(key, kind.keys));
-  const std::string setting = fmt::format("--straggler '{}': {}", text, key);
+          "{}: unknown key '{}'; the keys are {}.{}", place, key, fmt::join(kind.keys, ", "),
+          suggest(key, kind.keys));
+  const std::string setting = fmt::format("{}: {}", place, key);
   const auto positive = [&](double most) {
     const double number = parse_number(setting, value, 0, most);
     require(number > 0, "{} '{}': must be greater than 0", setting, value);
@@ -107,48 +107,48 @@ void set_key(Straggler& straggler, const KindName& kind, std::string_view text,
   if (key == "file") straggler.factors = read_factors(std::string(value));
   if (key == "every") straggler.every = duration();
   if (key == "time") straggler.time = duration();
-  if (key == "on") straggler.on = parse_on(text, value);
+  if (key == "on") straggler.on = parse_on(place, value);
   if (key == "node") {
     straggler.node = static_cast<int>(parse_whole(setting, value, 1, most_ranks));
   }
 }
 
-void require_complete(const Straggler& straggler, std::string_view text, bool on_is_said) {
+void require_complete(const Straggler& straggler, std::string_view place, bool on_is_said) {
   using Kind = Straggler::Kind;
   require(straggler.kind != Kind::empirical || !straggler.factors.empty(),
-          "--straggler '{}': needs file=PATH, a file with one factor a line", text);
+          "{}: needs file=PATH, a file with one factor a line", place);
   require(straggler.kind != Kind::pause ||
               (straggler.every > nanoseconds{0} && straggler.time > nanoseconds{0}),
-          "--straggler '{}': needs every=T, how long a rank runs on average until it stands still, "
+          "{}: needs every=T, how long a rank runs on average until it stands still, "
           "and time=T, how long it does then",
-          text);
+          place);
   require(straggler.node == 0 || !on_is_said || straggler.on == Straggler::On::nodes,
-          "--straggler '{}': node={} is for on=nodes", text, straggler.node);
+          "{}: node={} is for on=nodes", place, straggler.node);
 }
 
 }  // namespace
 
-Straggler Straggler::parse(std::string_view text) {
+Straggler Straggler::parse(std::string_view text, std::string_view setting) {
+  const std::string place = fmt::format("{} '{}'", setting, text);
   const auto colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
   std::vector<std::string_view> names;
   for (const KindName& kind : kinds()) names.push_back(kind.name);
   const auto found = std::ranges::find(kinds(), name, &KindName::name);
-  require(found != kinds().end(), "--straggler '{}': unknown kind '{}'; the kinds are {}.{}", text,
-          name, fmt::join(names, ", "), suggest(name, names));
+  require(found != kinds().end(), "{}: unknown kind '{}'; the kinds are {}.{}", place, name,
+          fmt::join(names, ", "), suggest(name, names));
   Straggler straggler;
   straggler.kind = found->kind;
   bool on_is_said = false;
   if (colon != std::string_view::npos) {
     for (const std::string_view entry : split_list(text.substr(colon + 1))) {
       const auto equals = entry.find('=');
-      require(equals != std::string_view::npos, "--straggler '{}': '{}' must be key=value", text,
-              entry);
-      set_key(straggler, *found, text, entry.substr(0, equals), entry.substr(equals + 1));
+      require(equals != std::string_view::npos, "{}: '{}' must be key=value", place, entry);
+      set_key(straggler, *found, place, entry.substr(0, equals), entry.substr(equals + 1));
       on_is_said = on_is_said || entry.substr(0, equals) == "on";
     }
   }
-  require_complete(straggler, text, on_is_said);
+  require_complete(straggler, place, on_is_said);
   if (straggler.node > 0) straggler.on = On::nodes;
   return straggler;
 }

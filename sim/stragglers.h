@@ -44,8 +44,8 @@ struct Straggler {
   /// "random:probability=0.3333,factor=1.5", "lognormal:sigma=0.2", "gamma:shape=10",
   /// "empirical:file=PATH" (one factor a line, greater than 0), "pause:every=1s,time=20ms"; with
   /// on=ranks|nodes|links, and node=N, which means on=nodes. Throws Error with the valid kinds and
-  /// keys, or the line that holds no factor.
-  static Straggler parse(std::string_view text);
+  /// keys, or the line that holds no factor; `setting` is what it calls the text.
+  static Straggler parse(std::string_view text, std::string_view setting = "--straggler");
 
   /// The factor of one local step (1 for pauses): a function of the arguments alone, so the order
   /// in which tasks are looked at never matters, and two schedules see the same luck.

@@ -37,7 +37,8 @@ struct Row {
 int asked_runs(const Arguments& arguments, const Workload& workload) {
   const int runs = arguments.whole("runs", usual_runs, 1, most_runs);
   require(!arguments.has("runs") || !asks_cases(arguments) || workload.disturbance.random(),
-          "--runs {} without --straggler: runs differ only where costs are random", runs);
+          "{} {} without --straggler: runs differ only where costs are random",
+          arguments.place("runs"), runs);
   return runs;
 }
 

@@ -14,7 +14,8 @@ using sim::Straggler;
 std::vector<Straggler> read_stragglers(const Arguments& arguments, Surroundings surroundings) {
   std::vector<Straggler> stragglers;
   for (const std::string& text : arguments.all("straggler")) {
-    const Straggler& straggler = stragglers.emplace_back(Straggler::parse(text));
+    const Straggler& straggler =
+        stragglers.emplace_back(Straggler::parse(text, arguments.place("straggler")));
     const bool asks_cluster = straggler.on == Straggler::On::nodes && straggler.node == 0;
     require(!asks_cluster || surroundings.cluster,
             "{} '{}': nothing says which ranks share a node; give node=N, the ranks of a node, or "
@@ -55,17 +56,18 @@ sim::Disturbance read_disturbance(const Arguments& arguments, int ranks,
                                   Surroundings surroundings) {
   std::vector<sim::SlowRank> slow;
   for (const std::string& text : arguments.all("slow")) {
-    slow.push_back(sim::parse_slow(text, ranks));
+    slow.push_back(sim::parse_slow(text, ranks, arguments.place("slow")));
   }
-  sim::Disturbance disturbance{.slow = sim::slow_factors(slow, ranks),
+  sim::Disturbance disturbance{.slow = sim::slow_factors(slow, ranks, arguments.place("slow")),
                                .stragglers = read_stragglers(arguments, surroundings),
                                .seed = arguments.seed()};
   for (const std::string& text : arguments.all("slow-link")) {
-    disturbance.slow_links.push_back(sim::parse_slow_link(text, ranks));
+    disturbance.slow_links.push_back(
+        sim::parse_slow_link(text, ranks, arguments.place("slow-link")));
   }
-  sim::require_distinct(disturbance.slow_links);
+  sim::require_distinct(disturbance.slow_links, arguments.place("slow-link"));
   for (const std::string& text : arguments.all("pause")) {
-    disturbance.pauses.push_back(sim::parse_pause(text, ranks));
+    disturbance.pauses.push_back(sim::parse_pause(text, ranks, arguments.place("pause")));
   }
   require(!disturbance.touches_links() || !surroundings.links_are_shared,
           "--contention fair: slow links are bandwidths of the cluster file there; leave "

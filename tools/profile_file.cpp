@@ -3,83 +3,19 @@
 #include <algorithm>
 #include <limits>
 
+#include "models/json_value.h"
 #include "schedules/error.h"
+#include "schedules/suggest.h"
+#include "tools/measurement_json.h"
 #include "traces/input_file.h"
 
 namespace unlatch::tools {
 namespace {
 
-constexpr double ns_per_us = 1e3;
+using models::JsonValue;
 
-Json time_json(const exec::Measurement& time) {
-  return {{"mean", static_cast<double>(time.mean_ns) / ns_per_us},
-          {"median", static_cast<double>(time.median_ns) / ns_per_us},
-          {"lower", static_cast<double>(time.lower_ns) / ns_per_us},
-          {"upper", static_cast<double>(time.upper_ns) / ns_per_us}};
-}
-
-const Json& field(const Json& json, const char* key) {
-  require(json.is_object() && json.contains(key),
-          "it is not one that 'unlatch profile' wrote: there is no '{}'", key);
-  return json.at(key);
-}
-
-std::string read_name(const Json& json, const char* key) {
-  const Json& value = field(json, key);
-  require(value.is_string(), "'{}' is {}, it must be a text", key, value.dump());
-  return value.get<std::string>();
-}
-
-/// Files of a CPU have none.
-exec::Precision read_precision(const Json& json) {
-  if (!json.contains("precision")) return exec::Precision::fp32;
-  const std::string word = read_name(json, "precision");
-  const auto found = std::ranges::find(exec::precision_names, word);
-  require(found != exec::precision_names.end(), "'precision' is '{}', it must be one of {}", word,
-          fmt::join(exec::precision_names, ", "));
-  return static_cast<exec::Precision>(found - exec::precision_names.begin());
-}
-
-template <class Whole>
-Whole read_whole(const Json& json, const char* key, std::int64_t least) {
-  constexpr std::int64_t most =
-      sizeof(Whole) == sizeof(int) ? std::numeric_limits<int>::max() : std::int64_t{1} << 53;
-  const Json& value = field(json, key);
-  // What exceeds 63 bits is negative here.
-  const std::int64_t whole = value.is_number_integer() ? value.get<std::int64_t>() : least - 1;
-  require(whole >= least && whole <= most, "'{}' is {}, it must be a whole number in {}..{}", key,
-          value.dump(), least, most);
-  return static_cast<Whole>(whole);
-}
-
-const Json& read_list(const Json& json, const char* key) {
-  const Json& value = field(json, key);
-  require(value.is_array() && !value.empty(), "'{}' must be a list that is not empty", key);
-  return value;
-}
-
-double read_us(const Json& json, const char* key) {
-  const Json& value = field(json, key);
-  const double us = value.is_number() ? value.get<double>() : -1;
-  constexpr double most_us = 1e12;
-  require(us >= 0 && us < most_us, "'{}' is {}, it must be a time >= 0", key, value.dump());
-  return us;
-}
-
-exec::Measurement read_time(const Json& json, const char* key) {
-  const Json& time = field(json, key);
-  const auto ns = [&](const char* part) {
-    try {
-      return static_cast<std::int64_t>(read_us(time, part) * ns_per_us + 0.5);
-    } catch (const Error& wrong) {
-      fail("'{}': {}", key, wrong.what());
-    }
-  };
-  return {.mean_ns = ns("mean"),
-          .median_ns = ns("median"),
-          .lower_ns = ns("lower"),
-          .upper_ns = ns("upper")};
-}
+constexpr std::int64_t most_bytes = std::int64_t{1} << 53;
+constexpr int most_whole = std::numeric_limits<int>::max();
 
 Json to_json(const exec::LayerCost& layer) {
   return {{"name", layer.name},
@@ -95,19 +31,24 @@ Json to_json(const exec::LayerCost& layer) {
           {"parameter_bytes", layer.parameter_bytes}};
 }
 
-exec::LayerCost read_layer(const Json& json) {
-  return {.name = read_name(json, "name"),
-          .forward = read_time(json, "forward_us"),
-          .forward_only = read_time(json, "forward_only_us"),
-          .backward = read_time(json, "backward_us"),
-          .input_gradient = read_time(json, "input_gradient_us"),
-          .weight_gradient = read_time(json, "weight_gradient_us"),
-          .update = read_time(json, "update_us"),
-          .output_bytes = read_whole<std::size_t>(json, "output_bytes", 0),
-          .tape_bytes = read_whole<std::size_t>(json, "tape_bytes", 0),
-          .weight_grad_activation_bytes =
-              read_whole<std::size_t>(json, "weight_grad_activation_bytes", 0),
-          .parameter_bytes = read_whole<std::size_t>(json, "parameter_bytes", 0)};
+exec::LayerCost read_layer(const JsonValue& layer) {
+  layer.require_object({"name", "forward_us", "forward_only_us", "backward_us", "input_gradient_us",
+                        "weight_gradient_us", "update_us", "output_bytes", "tape_bytes",
+                        "weight_grad_activation_bytes", "parameter_bytes"});
+  const auto bytes = [&](const char* key) {
+    return static_cast<std::size_t>(layer.at(key).long_whole(0, most_bytes));
+  };
+  return {.name = layer.at("name").text(),
+          .forward = read_time(layer.at("forward_us")),
+          .forward_only = read_time(layer.at("forward_only_us")),
+          .backward = read_time(layer.at("backward_us")),
+          .input_gradient = read_time(layer.at("input_gradient_us")),
+          .weight_gradient = read_time(layer.at("weight_gradient_us")),
+          .update = read_time(layer.at("update_us")),
+          .output_bytes = bytes("output_bytes"),
+          .tape_bytes = bytes("tape_bytes"),
+          .weight_grad_activation_bytes = bytes("weight_grad_activation_bytes"),
+          .parameter_bytes = bytes("parameter_bytes")};
 }
 
 Json to_json(const exec::LayerProfile& profile) {
@@ -127,28 +68,101 @@ Json to_json(const exec::LayerProfile& profile) {
   return json;
 }
 
-/// Older files have none: they were of sgd or of an optimizer with a velocity.
-int read_slots(const Json& json) {
-  if (json.contains("optimizer_slots")) return read_whole<int>(json, "optimizer_slots", 0);
-  return read_name(json, "optimizer") == "sgd" ? 0 : 1;
+std::string read_optimizer(const JsonValue& value) {
+  std::string name = value.text();
+  const auto known = models::optimizer_names();
+  require(std::ranges::find(known, name) != known.end(),
+          "{}: unknown optimizer '{}'; known are {}.{}", value.place(), name,
+          fmt::join(known, ", "), suggest(name, known));
+  return name;
 }
 
-exec::LayerProfile read_one(const Json& json, const std::string& model) {
-  exec::LayerProfile profile{.model = model,
-                             .optimizer = read_name(json, "optimizer"),
-                             .optimizer_slots = read_slots(json),
-                             .micro_batch_size = read_whole<int>(json, "batch_size", 1),
-                             .workers = read_whole<int>(json, "workers", 1),
-                             .samples = read_whole<int>(json, "samples", 1),
-                             .left_out = read_whole<int>(json, "left_out", 0),
-                             .layers = {},
-                             .input = read_time(json, "input_us"),
-                             .target = read_time(json, "target_us"),
-                             .loss = read_time(json, "loss_us"),
-                             .overhead = read_time(json, "overhead_us"),
-                             .step = read_time(json, "step_us")};
-  for (const Json& layer : read_list(json, "layers")) profile.layers.push_back(read_layer(layer));
-  return profile;
+/// Older files have none: they were of sgd or of an optimizer with a velocity.
+int read_slots(const JsonValue& profile) {
+  constexpr int most_slots = 16;
+  if (profile.has("optimizer_slots")) return profile.at("optimizer_slots").whole(0, most_slots);
+  return profile.at("optimizer").text() == "sgd" ? 0 : 1;
+}
+
+std::vector<exec::LayerCost> read_layers(const JsonValue& list) {
+  std::vector<exec::LayerCost> layers;
+  for (const JsonValue& value : list.list()) {
+    exec::LayerCost layer = read_layer(value);
+    const auto same = std::ranges::find(layers, layer.name, &exec::LayerCost::name);
+    require(same == layers.end(), "{}: '{}' is also the name of layer {}", value.at("name").place(),
+            layer.name, same - layers.begin());
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
+exec::LayerProfile read_one(const JsonValue& json, const std::string& model) {
+  json.require_object({"batch_size", "workers", "optimizer", "optimizer_slots", "samples",
+                       "left_out", "layers", "input_us", "target_us", "loss_us", "overhead_us",
+                       "step_us"});
+  return {.model = model,
+          .optimizer = read_optimizer(json.at("optimizer")),
+          .optimizer_slots = read_slots(json),
+          .micro_batch_size = json.at("batch_size").whole(1, most_whole),
+          .workers = json.at("workers").whole(1, most_whole),
+          .samples = json.at("samples").whole(1, most_whole),
+          .left_out = json.at("left_out").whole(0, most_whole),
+          .layers = read_layers(json.at("layers")),
+          .input = read_time(json.at("input_us")),
+          .target = read_time(json.at("target_us")),
+          .loss = read_time(json.at("loss_us")),
+          .overhead = read_time(json.at("overhead_us")),
+          .step = read_time(json.at("step_us"))};
+}
+
+/// The whole step was timed round the parts of it, sample by sample, so that no part can be the
+/// longer one; I, W and F without tape are of other steps.
+void require_times_of_cpu(const JsonValue& json, const exec::LayerProfile& profile) {
+  const JsonValue step = json.at("step_us");
+  const auto check = [&](const JsonValue& place, const exec::Measurement& time,
+                         bool in_step = true) {
+    require_mean_of_times(place, time);
+    if (in_step) require_no_longer(place, time, step, profile.step);
+  };
+  check(step, profile.step);
+  check(json.at("input_us"), profile.input);
+  check(json.at("target_us"), profile.target);
+  check(json.at("loss_us"), profile.loss);
+  check(json.at("overhead_us"), profile.overhead);
+  const auto layers = json.at("layers").list();
+  for (std::size_t j = 0; j < layers.size(); ++j) {
+    const exec::LayerCost& layer = profile.layers[j];
+    check(layers[j].at("forward_us"), layer.forward);
+    check(layers[j].at("backward_us"), layer.backward);
+    check(layers[j].at("update_us"), layer.update);
+    check(layers[j].at("forward_only_us"), layer.forward_only, false);
+    check(layers[j].at("input_gradient_us"), layer.input_gradient, false);
+    check(layers[j].at("weight_gradient_us"), layer.weight_gradient, false);
+  }
+}
+
+/// All profiles of a file are of one model and optimizer, each of another batch size or number of
+/// workers.
+void require_fits_others(const JsonValue& place, const exec::LayerProfile& profile,
+                         const std::vector<exec::LayerProfile>& others) {
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    const bool same = others[i].micro_batch_size == profile.micro_batch_size &&
+                      others[i].workers == profile.workers;
+    require(!same, "{}: it is of batch size {} and {} worker{}, as profiles[{}] is", place.place(),
+            profile.micro_batch_size, profile.workers, profile.workers == 1 ? "" : "s", i);
+  }
+  if (others.empty()) return;
+  const exec::LayerProfile& first = others.front();
+  require(first.optimizer == profile.optimizer, "{}: '{}', but profiles[0] is of '{}'",
+          place.at("optimizer").place(), profile.optimizer, first.optimizer);
+  require(first.layers.size() == profile.layers.size(), "{}: {} layers, but profiles[0] has {}",
+          place.at("layers").place(), profile.layers.size(), first.layers.size());
+  const auto layers = place.at("layers").list();
+  for (std::size_t j = 0; j < layers.size(); ++j) {
+    require(first.layers[j].name == profile.layers[j].name,
+            "{}: '{}', but layer {} of profiles[0] is '{}'", layers[j].at("name").place(),
+            profile.layers[j].name, j, first.layers[j].name);
+  }
 }
 
 Json to_json(const std::map<int, std::vector<exec::HandoverCost>>& handovers) {
@@ -166,47 +180,80 @@ Json to_json(const std::map<int, std::vector<exec::HandoverCost>>& handovers) {
   return all;
 }
 
-std::vector<exec::HandoverCost> read_handovers(const Json& json) {
+std::vector<exec::HandoverCost> read_handover(const JsonValue& list) {
   std::vector<exec::HandoverCost> costs;
-  for (const Json& layer : read_list(json, "layers")) {
-    costs.push_back({.forward_in = read_us(layer, "forward_in_us") * ns_per_us,
-                     .forward_out = read_us(layer, "forward_out_us") * ns_per_us,
-                     .backward_in = read_us(layer, "backward_in_us") * ns_per_us,
-                     .backward_out = read_us(layer, "backward_out_us") * ns_per_us});
+  for (const JsonValue& layer : list.list()) {
+    layer.require_object({"forward_in_us", "forward_out_us", "backward_in_us", "backward_out_us"});
+    const auto ns = [&](const char* key) { return read_us(layer.at(key)) * ns_per_us; };
+    costs.push_back({.forward_in = ns("forward_in_us"),
+                     .forward_out = ns("forward_out_us"),
+                     .backward_in = ns("backward_in_us"),
+                     .backward_out = ns("backward_out_us")});
   }
   return costs;
 }
 
 /// For every size that was measured; files of GPUs, and those of old, have none.
-void read_handovers(const Json& json, ProfileFile& file) {
-  for (const Json& one : read_list(json, "handovers")) {
-    const int size = read_whole<int>(one, "batch_size", 1);
-    const auto& costs = file.handovers[size] = read_handovers(one);
+void read_handovers(const JsonValue& all, ProfileFile& file) {
+  for (const JsonValue& one : all.list()) {
+    one.require_object({"batch_size", "layers"});
+    const JsonValue size = one.at("batch_size"), layers = one.at("layers");
+    const int samples = size.whole(1, most_whole);
+    require(!file.handovers.contains(samples), "{}: {} is there twice", size.place(), samples);
+    const bool known =
+        std::ranges::find(file.profiles, samples, &exec::LayerProfile::micro_batch_size) !=
+        file.profiles.end();
+    require(known, "{}: none of the 'profiles' is of batch size {}", size.place(), samples);
+    const auto& costs = file.handovers[samples] = read_handover(layers);
     require(costs.size() == file.profiles.front().layers.size(),
-            "its 'handovers' have another number of layers than its profiles");
+            "{}: {} layers, but profiles[0] has {}", layers.place(), costs.size(),
+            file.profiles.front().layers.size());
   }
   for (const exec::LayerProfile& profile : file.profiles) {
-    require(file.handovers.contains(profile.micro_batch_size),
-            "its 'handovers' have no 'batch_size' {}", profile.micro_batch_size);
+    require(file.handovers.contains(profile.micro_batch_size), "{}: there is no 'batch_size' {}",
+            all.place(), profile.micro_batch_size);
   }
 }
 
-ProfileFile read_document(const Json& json) {
-  require(!json.is_object() || !json.contains("stages") || json.contains("model"),
-          "it holds the costs of stages, for simulate and compare; one of layers is needed here, "
-          "made by 'unlatch profile --model'");
-  ProfileFile file{.model = read_name(json, "model"),
-                   .data = read_name(json, "data"),
-                   .device = json.contains("device") ? read_name(json, "device") : "cpu",
-                   .precision = read_precision(json),
-                   .sample_bytes = read_whole<std::int64_t>(json, "sample_bytes", 1),
-                   .profiles = {}};
-  for (const Json& profile : read_list(json, "profiles")) {
-    file.profiles.push_back(read_one(profile, file.model));
-    require(file.profiles.back().layers.size() == file.profiles.front().layers.size(),
-            "its profiles have different numbers of layers");
+/// "cpu", or the name of a GPU, of whose files each has a precision and none has handovers or
+/// workers. Files of old have no device.
+void read_device(const JsonValue& json, ProfileFile& file) {
+  if (json.has("device")) file.device = json.at("device").text();
+  if (json.has("precision")) {
+    const auto& names = exec::precision_names;
+    const std::string word = json.at("precision").word({names.begin(), names.end()});
+    file.precision = static_cast<exec::Precision>(std::ranges::find(names, word) - names.begin());
   }
-  if (json.contains("handovers")) read_handovers(json, file);
+  if (file.of_cpu()) {
+    require(file.precision == exec::Precision::fp32, "{}: a CPU computes in fp32", json.place());
+    return;
+  }
+  require(json.has("precision") && !json.has("handovers"),
+          "{}: '{}' is neither 'cpu' nor the name of a GPU, whose profiles have a 'precision' and "
+          "no 'handovers'",
+          json.at("device").place(), file.device);
+}
+
+ProfileFile read_document(const JsonValue& json) {
+  json.require_object(
+      {"model", "data", "device", "precision", "sample_bytes", "profiles", "handovers"});
+  ProfileFile file{.model = json.at("model").text(),
+                   .data = json.at("data").text(),
+                   .sample_bytes = json.at("sample_bytes").long_whole(1, most_bytes),
+                   .profiles = {}};
+  read_device(json, file);
+  for (const JsonValue& place : json.at("profiles").list()) {
+    exec::LayerProfile profile = read_one(place, file.model);
+    require_fits_others(place, profile, file.profiles);
+    if (file.of_cpu()) {
+      require_times_of_cpu(place, profile);
+    } else {
+      require(profile.workers == 1, "{}: {}, but a GPU has 1", place.at("workers").place(),
+              profile.workers);
+    }
+    file.profiles.push_back(std::move(profile));
+  }
+  if (json.has("handovers")) read_handovers(json.at("handovers"), file);
   return file;
 }
 
@@ -230,21 +277,17 @@ Json to_json(const ProfileFile& file) {
 }
 
 ProfileFile read_profile(const std::string& path) {
+  const std::string place = fmt::format("profile '{}'", path);
   const std::string text = read_text(path);
-  const auto watch = [](int depth, Json::parse_event_t, const Json&) {
-    constexpr int most_depth = 20;  // values are printed by recursion
-    require(depth <= most_depth, "it is nested more than {} deep", most_depth);
-    return true;
-  };
   try {
-    return read_document(Json::parse(text, watch));
-  } catch (const Json::parse_error& wrong) {
-    fail("profile '{}' is not one that 'unlatch profile' wrote: it is no JSON at byte {} of {}",
-         path, wrong.byte, text.size());
-  } catch (const Json::exception&) {
-    fail("profile '{}': a number in it is too large", path);
+    const nlohmann::json json = models::parse_json(text, place);
+    require(!json.is_object() || !json.contains("stages") || json.contains("model"),
+            "{}: it holds the costs of stages, for simulate and compare; one of layers is needed "
+            "here, made by 'unlatch profile --model'",
+            place);
+    return read_document({json, place});
   } catch (const Error& wrong) {
-    fail("profile '{}': {}", path, wrong.what());
+    fail("{} (not as 'unlatch profile' wrote it)", wrong.what());
   }
 }
 

@@ -1,17 +1,14 @@
 #include "tools/stage_profile.h"
 
-#include <cmath>
-
 #include "models/json_value.h"
 #include "schedules/error.h"
+#include "tools/measurement_json.h"
 #include "traces/input_file.h"
 
 namespace unlatch::tools {
 namespace {
 
 using models::JsonValue;
-
-constexpr double ns_per_us = 1e3;
 
 struct Kind {
   const char* key;
@@ -22,33 +19,18 @@ constexpr Kind kinds[] = {{"forward_us", &StageProfile::forward},
                           {"input_gradient_us", &StageProfile::input_gradient},
                           {"weight_gradient_us", &StageProfile::weight_gradient}};
 
-struct Part {
-  const char* key;
-  std::int64_t exec::Measurement::*ns;
-};
-constexpr Part parts[] = {{"mean", &exec::Measurement::mean_ns},
-                          {"median", &exec::Measurement::median_ns},
-                          {"lower", &exec::Measurement::lower_ns},
-                          {"upper", &exec::Measurement::upper_ns}};
-
 Json to_json(const StageMeasurement& measured) {
-  Json json;
-  for (const Part& part : parts) {
-    json[part.key] = static_cast<double>(measured.time.*part.ns) / ns_per_us;
-  }
+  Json json = time_json(measured.time);
   json["samples"] = measured.samples;
   return json;
 }
 
-StageMeasurement read_measurement(const JsonValue& value) {
-  constexpr double most_us = 1e12;
+StageMeasurement read_samples(const JsonValue& value) {
   constexpr int most_samples = 1 << 30;
   value.require_object({"mean", "median", "lower", "upper", "samples"});
-  StageMeasurement measured;
-  for (const Part& part : parts) {
-    measured.time.*part.ns = std::llround(value.at(part.key).number(0, most_us) * ns_per_us);
-  }
-  measured.samples = value.at("samples").whole(1, most_samples);
+  const StageMeasurement measured{.time = read_measurement(value),
+                                  .samples = value.at("samples").whole(1, most_samples)};
+  require_mean_of_times(value, measured.time);
   return measured;
 }
 
@@ -56,7 +38,7 @@ StageProfile read_stage(const JsonValue& value) {
   value.require_object({"forward_us", "backward_us", "input_gradient_us", "weight_gradient_us"});
   StageProfile stage;
   for (const Kind& kind : kinds) {
-    if (value.has(kind.key)) stage.*kind.time = read_measurement(value.at(kind.key));
+    if (value.has(kind.key)) stage.*kind.time = read_samples(value.at(kind.key));
   }
   require(stage.forward.has_value(), "{}: there is no 'forward_us'", value.place());
   require(stage.backward || stage.is_split(),

@@ -66,7 +66,8 @@ std::vector<StragglerCase> asked_cases(const Arguments& arguments, const Disturb
   };
   const std::vector<std::string> slow = arguments.all("slow");
   for (std::size_t i = 0; i < slow.size(); ++i) {
-    const auto [rank, factor] = sim::parse_slow(slow[i], runs.tasks().ranks());
+    const auto [rank, factor] =
+        sim::parse_slow(slow[i], runs.tasks().ranks(), arguments.place("slow"));
     add("slow", i).slow[static_cast<std::size_t>(rank.value)] = factor;
   }
   for (std::size_t i = 0; i < all.slow_links.size(); ++i) {

@@ -28,7 +28,8 @@ namespace {
 /// --epochs or --steps as batches.
 int asked_batches(const Arguments& arguments, int per_epoch) {
   require(!arguments.has("epochs") || !arguments.has("steps"),
-          "--epochs and --steps both say how long to train; give one of them");
+          "{} and {} both say how long to train; give one of them", arguments.place("epochs"),
+          arguments.place("steps"));
   constexpr int most = 100'000'000;
   if (arguments.has("steps")) return arguments.whole("steps", 1, 1, most);
   const int epochs = arguments.whole("epochs", 1, 1, most / std::max(per_epoch, 1));
@@ -41,8 +42,8 @@ void require_batch_fits(const Arguments& arguments, const TrainingPlan& plan, co
   require(plan.batch_size <= samples, "{} {}: the training data of {} hold {} samples",
           arguments.place("batch-size"), plan.batch_size, plan.data_name, samples);
   require(plan.batch_size % asked_parts == 0,
-          "--batch-size {} is not divisible by {} micro-batches{}; choose a multiple of {}",
-          plan.batch_size, asked_parts,
+          "{} {} is not divisible by {} micro-batches{}; choose a multiple of {}",
+          arguments.place("batch-size"), plan.batch_size, asked_parts,
           shape.replicas > 1 ? fmt::format(" on {} replicas together", shape.replicas) : "",
           asked_parts);
 }

@@ -30,7 +30,8 @@ sim::CostSettings cost_settings(const Arguments& arguments) {
           .all_reduce = arguments.text("all-reduce"),
           .push = arguments.text("push"),
           .pull = arguments.text("pull"),
-          .overlap = arguments.text("overlap")};
+          .overlap = arguments.text("overlap"),
+          .place = [&arguments](std::string_view flag) { return arguments.place(flag); }};
 }
 
 /// Times are 64-bit nanoseconds: the longest possible run must fit them.
@@ -58,22 +59,26 @@ void check_batch_size(const Arguments& arguments, const Shape& shape) {
   if (!arguments.has("batch-size")) return;
   const int batch = arguments.whole("batch-size", 1);
   require(!arguments.yes("uneven", false),
-          "--uneven yes is not available in this version of unlatch; choose a --batch-size that "
-          "--microbatches divides");
+          "{} yes is not available in this version of unlatch; choose a --batch-size that "
+          "--microbatches divides",
+          arguments.place("uneven"));
   const int parts = shape.micro_batches * shape.replicas;
-  require(
-      batch % parts == 0,
-      "--batch-size {} is not divisible by --microbatches {}{}: every micro-batch holds as many "
-      "samples; choose a multiple of {}",
-      batch, shape.micro_batches,
-      shape.replicas > 1 ? fmt::format(" x --replicas {}", shape.replicas) : "", parts);
+  require(batch % parts == 0,
+          "{} {} is not divisible by {} {}{}: every micro-batch holds as many "
+          "samples; choose a multiple of {}",
+          arguments.place("batch-size"), batch, arguments.place("microbatches"),
+          shape.micro_batches,
+          shape.replicas > 1 ? fmt::format(" x {} {}", arguments.place("replicas"), shape.replicas)
+                             : "",
+          parts);
 }
 
 }  // namespace
 
 void require_layers_from_one(const Arguments& arguments) {
   require(!arguments.has("profile") || !arguments.has("cluster"),
-          "--profile and --cluster both say what layers cost; leave one of them out");
+          "{} and {} both say what layers cost; leave one of them out", arguments.place("profile"),
+          arguments.place("cluster"));
 }
 
 void require_one_source(const Arguments& arguments, bool of_stages) {
@@ -116,8 +121,9 @@ void take_measured_stages(const Arguments& arguments, const StageProfileFile& me
                           Workload& workload) {
   const auto stages = static_cast<int>(measured.stages.size());
   require(workload.shape.stages_a_copy() == stages,
-          "--profile '{}' holds the costs of {} stages, but the schedule has {}",
-          *arguments.text("profile"), stages, workload.shape.stages_a_copy());
+          "{} '{}' holds the costs of {} stages, but the schedule has {}",
+          arguments.place("profile"), *arguments.text("profile"), stages,
+          workload.shape.stages_a_copy());
   set_measured_work(measured, workload.times);
   if (!arguments.has("recompute")) workload.times.recompute = workload.times.forward;
   workload.halves_backward = measured.halves_backward();
@@ -144,25 +150,25 @@ void read_stages(const Arguments& arguments, int usual_chunks, int otherwise, Sh
   shape.chunks = chunks;
   shape.stages = stages;
   if (has_ranks && !has_stages) {
-    require(ranks <= most_stages / chunks, "--ranks {} x --chunks {}: at most {} stages", ranks,
-            chunks, most_stages);
+    require(ranks <= most_stages / chunks, "{} {} x {} {}: at most {} stages",
+            arguments.place("ranks"), ranks, arguments.place("chunks"), chunks, most_stages);
     shape.stages = ranks * chunks;
     return;
   }
   if (has_ranks && !arguments.has("chunks")) {
     require(stages % ranks == 0,
-            "--stages {} is no multiple of --ranks {}: every rank holds "
-            "stages / ranks chunks",
-            stages, ranks);
+            "{} {} is no multiple of {} {}: every rank holds stages / ranks chunks",
+            arguments.place("stages"), stages, arguments.place("ranks"), ranks);
     shape.chunks = stages / ranks;
   }
   require(shape.stages % shape.chunks == 0,
-          "--stages {} is no multiple of --chunks {}: every rank holds that many stages", stages,
-          shape.chunks);
+          "{} {} is no multiple of {} {}: every rank holds that many stages",
+          arguments.place("stages"), stages, arguments.place("chunks"), shape.chunks);
   require(!has_ranks || shape.ranks() == ranks,
-          "--stages {}, --ranks {} and --chunks {} contradict each other: stages = ranks x chunks, "
-          "so leave one of them out",
-          stages, ranks, chunks);
+          "{} {}, {} {} and {} {} contradict each other: stages = ranks x chunks, so leave one of "
+          "them out",
+          arguments.place("stages"), stages, arguments.place("ranks"), ranks,
+          arguments.place("chunks"), chunks);
 }
 
 Shape usual_shape(const ScheduleSpec& spec, int stages, int batches) {
@@ -189,10 +195,9 @@ Shape read_shape(const Arguments& arguments, const ScheduleSpec& spec, bool sync
           "--stages or --replicas",
           shape.stages, copies, shape.stages * copies, most_stages);
   const auto all = std::int64_t{shape.micro_batches} * shape.replicas * shape.batches;
-  require(all < Edge::max_tasks,
-          "--microbatches {} x --replicas {} x --batches {} = {} micro-batches; a run has at most "
-          "{}",
-          shape.micro_batches, shape.replicas, shape.batches, all, Edge::max_tasks - 1);
+  require(all < Edge::max_tasks, "{} {} x {} {} x {} {} = {} micro-batches; a run has at most {}",
+          arguments.place("microbatches"), shape.micro_batches, arguments.place("replicas"),
+          shape.replicas, arguments.place("batches"), shape.batches, all, Edge::max_tasks - 1);
   spec.options(shape);  // refuses a shape that it cannot run
   if (!arguments.has("stream")) require_buildable(spec.effective(shape), spec);
   return shape;
@@ -237,9 +242,11 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
       read_disturbance(arguments, spec.effective(workload.shape).ranks(),
                        {.cluster = cluster != nullptr,
                         .links_are_shared = cluster != nullptr && cluster->links_are_shared});
-  require(!workload.one_send_engine || workload.disturbance.slow_links.empty(),
-          "--slow-link and --send-engines one: a queue for all sends of a rank is no link between "
-          "two; leave one of them out");
+  require(
+      !workload.one_send_engine || workload.disturbance.slow_links.empty(),
+      "{} and {} one: a queue for all sends of a rank is no link between two; leave one of them "
+      "out",
+      arguments.place("slow-link"), arguments.place("send-engines"));
   constexpr int most_runs = 1'000'000;
   workload.runs = arguments.whole("runs", 1, 1, most_runs);
   if (!workload.layers) require_representable(workload.times, workload.shape, workload.disturbance);
@@ -281,6 +288,10 @@ void note_assumptions(const Workload& workload, const ScheduleSpec& spec) {
                     ranks, threads));
   }
   const int workers = std::min(ranks, threads);
+  if (workers > 1 && profile.handovers.empty()) {
+    say("note: the profile has no 'handovers', the costs of cuts between layers; the times assume "
+        "that tensors change workers for nothing ('unlatch profile' measures it)");
+  }
   if (workers <= measured) return;
   say(
       fmt::format("note: {} workers, but the profile was measured with at most {} workers at once; "

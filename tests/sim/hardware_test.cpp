@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/sim/support.h"
 
@@ -135,6 +138,53 @@ TEST(Hardware, ReadsTheClustersThatComeWithTheProgram) {
   }
 }
 
+/// The names under "properties", wherever in a schema.
+void take_properties(const json& schema, std::set<std::string>& names) {
+  if (!schema.is_structured()) return;
+  for (const auto& [key, value] : schema.items()) {
+    if (key == "properties") {
+      for (const auto& [name, ignored] : value.items()) names.insert(name);
+    }
+    take_properties(value, names);
+  }
+}
+
+/// The keys of all objects, without the names that files choose for device types.
+void take_keys(const json& value, std::set<std::string>& keys) {
+  if (!value.is_structured()) return;
+  for (const auto& [key, inner] : value.items()) {
+    if (value.is_object()) keys.insert(key);
+    if (key == "device_types") {
+      for (const json& type : inner) take_keys(type, keys);
+    } else {
+      take_keys(inner, keys);
+    }
+  }
+}
+
+// What the reader takes is what the schema says: a file with every key of it, and no other key.
+TEST(Hardware, HasAPublishedSchema) {
+  std::ifstream in(UNLATCH_SOURCE_DIR "/data/clusters/hardware.schema.json");
+  std::set<std::string> published, used, shipped;
+  take_properties(json::parse(in), published);
+  json full = two_nodes;
+  full["source"] = "by hand";
+  full["placement"] = {0};
+  full["device_types"]["X"]["achieved"] = 0.5;
+  full["device_types"]["X"]["launch"] = "5us";
+  for (const char* format : {"fp64", "tf32", "bf16", "fp16", "fp8"}) {
+    full["device_types"]["X"]["tflops"][format] = 1;
+  }
+  EXPECT_EQ(parsed(full).devices(), 6);
+  take_keys(full, used);
+  EXPECT_EQ(used, published);
+  for (const std::string_view name : cluster_names()) {
+    std::ifstream file(fmt::format("{}/data/clusters/{}.json", UNLATCH_SOURCE_DIR, name));
+    take_keys(json::parse(file), shipped);
+  }
+  EXPECT_TRUE(std::ranges::includes(published, shipped)) << json(shipped);
+}
+
 struct Fault {
   const char* at;  ///< JSON pointer
   json value;      ///< null: the key is taken out
@@ -167,6 +217,21 @@ TEST(Hardware, NamesThePlaceOfEveryFault) {
       {"/node/links/1/latency", "1", "c.json, node.links[1].latency: '1' has no unit"},
       {"/device_types/X/launch", "5", "c.json, device_types.X.launch: '5' has no unit"},
       {"/node/links/1/latency", "1001s", "'1001s' is more than 1000 s"},
+      {"/device_types/X/tflops/fp32", 1e7,
+       "tflops.fp32: 10000000.0 must be a number in 1e-06..1000000"},
+      {"/device_types/X/memory_bandwidth", "1e300GB/s",
+       "X.memory_bandwidth: '1e300GB/s' is more than an exabyte a second (1e9 GB/s)"},
+      {"/device_types/X/memory_bandwidth", "0.1B/s", "'0.1B/s' is less than a byte a second"},
+      {"/node/links/1/bandwidth", "1.1e9GB/s", "c.json, node.links[1].bandwidth: '1.1e9GB/s' is"},
+      {"/node/links/3",
+       {{"from", "root"}, {"to", "device0"}, {"bandwidth", "1GB/s"}, {"latency", "1us"}},
+       "c.json, node.links[3]: it joins switch 'root' and device 0, as c.json, node.links[0] does"},
+      {"/node/links/1/from", "nic",
+       "c.json, network.links: device 3 (of node 1) cannot be reached from device 0"},
+      {"/network/switches/1", "leaf",
+       "c.json, network.switches[1]: no link reaches the switch 'leaf' from the devices"},
+      {"/node/switches/2", "left",
+       "c.json, node.switches[2]: no link reaches the switch 'left' from the devices"},
       {"/node/links/1/to", "a\nb", "c.json, node.links[1].to: \"a\\nb\" holds control characters"},
       {"/node/switches/1", "root", "c.json, node.switches[1]: there are two switches 'root'"},
       {"/node/switches/1", "device7", "'device7' means devices"},
@@ -174,7 +239,8 @@ TEST(Hardware, NamesThePlaceOfEveryFault) {
       {"/network/links/0/from", "node.eth", "c.json, network.links[0].from: 'node.eth' must be a"},
       {"/placement", {0, 6}, "c.json, placement[1]: 6 must be a whole number in 0..5"},
       {"/placement", {0, 1, 0}, "c.json, placement[2]: device 0 has a rank already"},
-      {"/network", nullptr, "device 3 cannot be reached from device 0"},
+      {"/network", nullptr,
+       "c.json, network.links: device 3 (of node 1) cannot be reached from device 0"},
   };
   for (const Fault& fault : faults) {
     json file = two_nodes;
@@ -186,6 +252,27 @@ TEST(Hardware, NamesThePlaceOfEveryFault) {
     }
     EXPECT_THAT(error_of([&] { parsed(file); }), HasSubstr(fault.message)) << fault.at;
   }
+}
+
+TEST(Hardware, NamesADeviceWithoutALink) {
+  json file = two_nodes;
+  file["node"]["links"][0]["from"] = "device0";
+  file["node"]["links"][2]["to"] = "device1";
+  EXPECT_THAT(
+      error_of([&] { parsed(file); }),
+      HasSubstr("c.json, node.links: device 2 (of node 0) cannot be reached from device 0"));
+}
+
+// Each pair is named twice, from either end, and has one cable of two ways.
+TEST(Hardware, JoinsAllDevicesOfANodeByOneLink) {
+  json file = two_nodes;
+  file["node"]["links"][2]["from"] = "device";
+  file["node"]["links"][2]["to"] = "device";
+  file["node"]["links"][2]["duplex"] = "full";
+  const Cluster cluster = parsed(file);
+  constexpr std::size_t pairs = 3, to_root = 3, to_nic = 1, to_spine = 1, nodes = 2, ways = 2;
+  EXPECT_EQ(cluster.links().size(), ways * nodes * (pairs + to_root + to_nic + to_spine));
+  EXPECT_EQ(cluster.route(1, 2).links.size(), 1U);
 }
 
 TEST(Hardware, RefusesMoreLinksThanItCanHold) {

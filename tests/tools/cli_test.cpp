@@ -83,6 +83,40 @@ TEST(CommandLine, RefusesScenarioValuesThatAreNoFlags) {
   }
 }
 
+// Every setting stands in line 4.
+TEST(CommandLine, NamesTheLineOfWrongScenarioValues) {
+  const Folder folder;
+  for (const auto& [setting, message] : std::vector<std::pair<std::string, std::string>>{
+           {R"("forward": "fast")", "forward 'fast': must be"},
+           {R"("forward": [1, 2])", "forward '1,2': a list of 2 values"},
+           {R"("backward": "x")", "backward 'x': must be"},
+           {R"("input-grad": 3)", "input-grad 3 ms of stage 0 is longer"},
+           {R"("update": -1)", "update '-1': must be"},
+           {R"("push": "1x")", "push '1x': unknown unit"},
+           {R"("transfer": 1, "gradient-transfer": 2)", "transfer '1' sets both directions"},
+           {R"("activation-transfer": "x")", "activation-transfer 'x': must be"},
+           {R"("overlap": 2)", "overlap '2': must be"},
+           {R"("slow": "1")", "slow '1': must be RANK:FACTOR"},
+           {R"("slow": "9:2")", "slow, rank '9': must be"},
+           {R"("slow": ["1:2", "1:3"])", "slow names rank 1 twice"},
+           {R"("slow-link": "1-1:2")", "slow-link '1-1:2': a link joins two ranks"},
+           {R"("slow-link": ["0-1:2", "1-0:2"])", "slow-link names ranks 0 and 1 twice"},
+           {R"("pause": "0:1ms")", "pause '0:1ms': must be RANK:AT:TIME"},
+           {R"("pause": "0:1ms:x")", "pause, time 'x': must be"},
+           {R"("straggler": "radnom")", "straggler 'radnom': unknown kind"},
+           {R"("straggler": "random:factor=0")", "straggler 'random:factor=0': factor '0': must"},
+           {R"("ranks": 2)", "ranks 2: every rank holds"},
+           {R"("chunks": 2)", "chunks 2: every rank holds"},
+           {R"("batch-size": 3, "cluster": "4xP40", "microbatches": 2)",
+            "batch-size 3 is not divisible by run.json line 4, microbatches 2"}}) {
+    SCOPED_TRACE(setting);
+    folder.write("run.json", "{\n\"schedule\": \"gpipe\",\n\"stages\": 3,\n" + setting + "\n}\n");
+    const Outcome outcome = folder.run("simulate run.json");
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, HasSubstr("run.json line 4, " + message));
+  }
+}
+
 TEST(CommandLine, ReadsListsAndSwitchesFromAScenarioAndLetsFlagsWin) {
   const Folder folder;
   folder.write("run.json", R"({"schedule":["1f1b","gpipe"],"stages":3,"forward":[1,2,1.5],

@@ -284,6 +284,16 @@ TEST(ProfileImport, RefusesWhatContradictsTheStages) {
   refused("train --schedule bp --stages 2 --model lenet --data digits --steps 1 --profile p.json",
           HasSubstr("it holds the costs of stages"));
   json file = json::parse(folder.read("p.json"));
+  const json whole = file;
+  file["stages"][1]["forward_us"]["lower"] = 11;
+  folder.write("p.json", file.dump());
+  refused(simulate,
+          HasSubstr("p.json, stages[1].forward_us: lower 11, median 10 and upper 10 are"));
+  file = whole;
+  file["stages"][1]["forward_us"]["mean"] = 4;
+  folder.write("p.json", file.dump());
+  refused(simulate, HasSubstr("forward_us.mean: 4 is less than half of the median, 10"));
+  file = whole;
   file["stages"][1]["forward_us"]["median"] = -1;
   folder.write("p.json", file.dump());
   refused(simulate, HasSubstr("p.json, stages[1].forward_us.median: -1 must be a number in 0.."));

@@ -259,6 +259,7 @@ TEST(Profile, RanksShareAsManyWorkersAsAsked) {
   for (const char* piece : {"input_us", "target_us", "loss_us", "overhead_us"}) {
     set(measured[piece], 0);
   }
+  set(measured["step_us"], 12e3);
   for (std::size_t j = 0; j < 5; ++j) {
     json& layer = measured["layers"][j];
     const double share = j < 3 ? 1000 : 500;  // the last two are one stage
