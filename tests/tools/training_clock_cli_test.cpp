@@ -153,7 +153,7 @@ TEST(SimulatedClock, TakesNoProfileOfAnotherNetwork) {
     const Outcome refused = folder.run(train + flags);
     expect_refused(refused);
     EXPECT_THAT(refused.err,
-                AllOf(HasSubstr("the profile is of mlp on digits"), HasSubstr(message)));
+                AllOf(HasSubstr("the profile is of mlp:hidden=16 on digits"), HasSubstr(message)));
   }
 }
 
