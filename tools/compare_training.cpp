@@ -39,8 +39,7 @@ struct Learned {
 void require_fitting_flags(const Arguments& arguments) {
   for (const FlagGroup& group : {cost_flags(), simulated_memory_flags()}) {
     for (const Flag& flag : group.flags) {
-      const bool of_layers =
-          flag.name == "all-reduce" || flag.name == "overlap" || flag.name == "memory-limit";
+      const bool of_layers = flag.name == "all-reduce" || flag.name == "overlap";
       require(of_layers || !arguments.has(flag.name),
               "{}: --train takes its costs from --cluster, "
               "--profile or the run itself; leave it out",
@@ -106,12 +105,10 @@ void write_curves(const std::string& path, const std::vector<Learned>& all, bool
 Table table_of(const std::vector<Learned>& all, double target) {
   Table table({"#", "<schedule", "period ms", "test accuracy", "best",
                fmt::format("s to {:.2f}%", target * 100), "steps", "speed-up"});
-  const TimedPoint* const slowest = all.front().first_at(target);
-  double longest = slowest == nullptr ? 0 : slowest->ms();
+  double longest = 0;
   for (const Learned& learned : all) {
-    if (const TimedPoint* const point = learned.first_at(target)) {
-      longest = std::max(longest, point->ms());
-    }
+    const TimedPoint* const point = learned.first_at(target);
+    if (point != nullptr) longest = std::max(longest, point->ms());
   }
   int place = 0;
   for (const Learned& learned : all) {
