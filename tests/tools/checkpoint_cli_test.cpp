@@ -90,7 +90,10 @@ TEST(Checkpoint, SurvivesKillsAtAnyMoment) {
                    fmt::format("timeout --signal=KILL {}", seconds));
     if (run.code == 0) break;
     ASSERT_EQ(run.code, 137) << run.err;
-    EXPECT_FALSE(std::filesystem::exists(folder.file("resumed")));
+    // A kill may come behind the last write; what is there is whole.
+    if (std::filesystem::exists(folder.file("resumed"))) {
+      EXPECT_EQ(folder.read("resumed"), folder.read("whole"));
+    }
     ++kills;
   }
   EXPECT_GT(kills, 0);
