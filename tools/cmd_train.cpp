@@ -30,8 +30,8 @@ struct Report {
   }
   double period_ms() const { return run.steady.batch_period_ns / 1e6; }
   /// Where the clock is measured, too.
-  bool compares() const { return run.prediction && !run.prediction->clock; }
-  double measured_over_predicted() const { return period_ms() / run.prediction->period_ms; }
+  bool compares() const { return run.predicted_ms && !plan().clock; }
+  double measured_over_predicted() const { return period_ms() / *run.predicted_ms; }
 };
 
 /// Files that cannot be written are found out before hours of training.
@@ -79,10 +79,10 @@ Json to_json(const Report& report, int most_path) {
   if (plan.evaluate_every > 0) json["test_curve"] = test_curve_json(run);
   json["measured"] = measured_json(report, most_path);
   if (report.compares()) {
-    json["predicted"] = {{"batch_period_ms", run.prediction->period_ms},
+    json["predicted"] = {{"batch_period_ms", *run.predicted_ms},
                          {"measured_over_predicted", report.measured_over_predicted()}};
-  } else if (run.prediction) {
-    json["simulated"] = {{"batch_period_ms", run.prediction->period_ms},
+  } else if (plan.clock) {
+    json["simulated"] = {{"batch_period_ms", *run.predicted_ms},
                          {"time_ms", to_ms(plan.clock->updates.back())}};
   }
   return json;
@@ -111,13 +111,12 @@ std::string to_text(const Report& report) {
                       report.samples_per_second());
   text += fmt::format("batch period    {} ms in steady state\n", format_ms(report.period_ms()));
   if (report.compares()) {
-    text += fmt::format("predicted       {} ms; measured / predicted = {}\n",
-                        format_ms(run.prediction->period_ms),
-                        format_number(report.measured_over_predicted()));
-  } else if (run.prediction) {
     text +=
-        fmt::format("simulated       {} ms a batch, {} ms for the run\n",
-                    format_ms(run.prediction->period_ms), format_ms(plan.clock->updates.back()));
+        fmt::format("predicted       {} ms; measured / predicted = {}\n",
+                    format_ms(*run.predicted_ms), format_number(report.measured_over_predicted()));
+  } else if (plan.clock) {
+    text += fmt::format("simulated       {} ms a batch, {} ms for the run\n",
+                        format_ms(*run.predicted_ms), format_ms(plan.clock->updates.back()));
   }
   text += checkpoints_text(run.result.checkpoints);
   if (plan.evaluate_every > 0) text += fmt::format("\n{}", test_curve_table(run).text());
@@ -246,8 +245,7 @@ std::vector<FlagGroup> flags() {
         {"metrics", "FILE.jsonl", "Write one JSON object a batch"},
         {"save", "FILE", "Write the weights (safetensors)"},
         {"critical-path", "all|N", "Most tasks of the critical path in JSON (1000)"}}}};
-  const std::vector<FlagGroup> clock = clock_flags();
-  groups.insert(groups.end() - 1, clock.begin(), clock.end());
+  groups.insert(groups.end() - 1, clock_flags());
   return groups;
 }
 

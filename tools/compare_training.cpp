@@ -68,7 +68,7 @@ Learned learned_by(const Arguments& arguments, const ScheduleSpec& spec) {
   const FinishedRun run = run_training(arguments, spec);
   Learned learned{
       .schedule = spec.text(),
-      .period_ms = run.plan.clock ? run.prediction->period_ms : run.steady.batch_period_ns / 1e6,
+      .period_ms = run.plan.clock ? *run.predicted_ms : run.steady.batch_period_ns / 1e6,
       .points = timed_points(run),
       .json = {{"schedule", spec.method().name},
                {"parameters", parameters_json(spec.options(run.plan.shape))}}};

@@ -46,11 +46,9 @@ bool clock_is_simulated(const Arguments& arguments) {
   require_layers_from_one(arguments);
   require(!simulated || arguments.has("cluster") || arguments.has("profile"),
           "--clock simulated needs costs: give --cluster NAME or --profile FILE");
-  for (const FlagGroup& group : clock_flags()) {
-    for (const Flag& flag : group.flags) {
-      const bool asked = flag.name != "clock" && arguments.has(flag.name);
-      require(simulated || !asked, "{} is for --clock simulated", arguments.place(flag.name));
-    }
+  for (const Flag& flag : clock_flags().flags) {
+    const bool asked = flag.name != "clock" && arguments.has(flag.name);
+    require(simulated || !asked, "{} is for --clock simulated", arguments.place(flag.name));
   }
   return simulated;
 }
@@ -109,18 +107,18 @@ void require_updates(const TrainingPlan& plan, const TaskGraph& graph) {
           plan.spec.text(), plan.shape.batches, plan.shape.batches == 1 ? "" : "es");
 }
 
-Prediction predict(const TrainingPlan& plan, const Workload& workload, bool keeps_time) {
+/// The period of a batch in ms; the clock of the plan where the simulation keeps time.
+double predict(TrainingPlan& plan, const Workload& workload, bool keeps_time) {
   const Simulation simulation = simulate(plan.spec, workload);
   require(!keeps_time || !simulation.excess, "{}: {}", plan.spec.text(),
           simulation.excess ? simulation.excess->text() : "");
-  Prediction prediction{.period_ms = simulation.steady.batch_period_ns / 1e6, .clock = {}};
-  if (keeps_time) prediction.clock = clock_of(simulation.graph, simulation.timeline);
-  return prediction;
+  if (keeps_time) plan.clock = clock_of(simulation.graph, simulation.timeline);
+  return simulation.steady.batch_period_ns / 1e6;
 }
 
 }  // namespace
 
-std::vector<FlagGroup> clock_flags() {
+FlagGroup clock_flags() {
   FlagGroup stragglers = straggler_flags();
   stragglers.title = "With --clock simulated";
   std::erase_if(stragglers.flags,
@@ -133,7 +131,7 @@ std::vector<FlagGroup> clock_flags() {
       {"all-reduce", "HOW", "ring or tree (ring)"},
       {"overlap", "W", "How much of R hides beside F, from 0 to 1"}};
   stragglers.flags.insert(stragglers.flags.begin(), flags.begin(), flags.end());
-  return {stragglers};
+  return stragglers;
 }
 
 void warm_up(const Arguments& arguments, const ScheduleSpec& spec) {
@@ -158,14 +156,13 @@ FinishedRun run_training(const Arguments& arguments, const ScheduleSpec& spec) {
   require_optimizer_fits(plan.optimizer, graph.learning());
   require_updates(plan, graph);
   warn_of_too_many_threads(plan.threads, graph);
-  std::optional<Prediction> prediction;
+  std::optional<double> predicted_ms;
   std::vector<models::StageRange> ranges;
   if (keeps_time || arguments.has("profile")) {
     const Workload workload = workload_of(arguments, plan, graph, keeps_time);
     if (sim::awaits_order(schedule)) graph = ordered_in_time(workload, plan, graph, schedule);
     ranges = workload.costs_for(plan.spec, graph, 1).partition;
-    prediction = predict(plan, workload, keeps_time);
-    plan.clock = prediction->clock;
+    predicted_ms = predict(plan, workload, keeps_time);
   } else {
     ranges = flop_partition(arguments, plan, graph);
   }
@@ -178,7 +175,7 @@ FinishedRun run_training(const Arguments& arguments, const ScheduleSpec& spec) {
           .ranges = std::move(ranges),
           .result = std::move(result),
           .steady = steady,
-          .prediction = std::move(prediction)};
+          .predicted_ms = predicted_ms};
 }
 
 }  // namespace unlatch::tools

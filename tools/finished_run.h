@@ -9,23 +9,17 @@
 
 namespace unlatch::tools {
 
-/// What a profile or a cluster says about the run.
-struct Prediction {
-  double period_ms = 0;           ///< of a batch, in steady state
-  std::optional<RunClock> clock;  ///< --clock simulated
-};
-
 struct FinishedRun {
   TrainingPlan plan;
   TaskGraph graph;
   std::vector<models::StageRange> ranges;
   TrainingResult result;
-  sim::SteadyState steady;  ///< measured
-  std::optional<Prediction> prediction;
+  sim::SteadyState steady;             ///< measured
+  std::optional<double> predicted_ms;  ///< of a batch, in steady state, by a profile or a cluster
 };
 
 /// --clock, and the flags of clusters and stragglers that belong to it.
-std::vector<FlagGroup> clock_flags();
+FlagGroup clock_flags();
 
 /// A few batches of a run of which nothing is kept: what is made at the first use in a process then
 /// costs no later run its time.

@@ -15,10 +15,7 @@ namespace {
 
 constexpr double width = 960, height = 540, left = 80, right = 230, top = 40, bottom = 60;
 
-constexpr std::string_view style = R"css(
-text { font: 12px system-ui, sans-serif; fill: #1c1c1c; }
-.grid { stroke: #ddd; } .line { fill: none; stroke-width: 1.5; }
-)css";
+constexpr std::string_view style = ".line { fill: none; stroke-width: 1.5; }";
 
 /// From the least to the most of some values, with about six round ticks.
 class Axis {

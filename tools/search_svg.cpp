@@ -15,10 +15,7 @@ namespace {
 
 constexpr double width = 960, height = 640, left = 80, right = 190, top = 30, bottom = 60;
 
-constexpr std::string_view style = R"css(
-text { font: 12px system-ui, sans-serif; fill: #1c1c1c; }
-.grid { stroke: #ddd; } .front { fill: none; stroke-width: 1.5; }
-)css";
+constexpr std::string_view style = ".front { fill: none; stroke-width: 1.5; }";
 
 /// A logarithmic axis from a little below the least value to a little above the most.
 class Axis {

@@ -11,7 +11,9 @@ namespace unlatch::tools {
 std::string svg_head(double width, double height, std::string_view title, std::string_view style) {
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"{0}\" height=\"{1}\" "
-      "viewBox=\"0 0 {0} {1}\">\n<title>{2}</title>\n<style>{3}</style>\n"
+      "viewBox=\"0 0 {0} {1}\">\n<title>{2}</title>\n<style>\n"
+      "text {{ font: 12px system-ui, sans-serif; fill: #1c1c1c; }}\n"
+      ".grid {{ stroke: #ddd; }} {3}\n</style>\n"
       "<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n",
       width, height, escape_html(title), style);
 }

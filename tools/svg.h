@@ -6,7 +6,8 @@
 
 namespace unlatch::tools {
 
-/// A white picture of that size; its title is for readers who cannot see it.
+/// A white picture of that size; its title is for readers who cannot see it. `style` comes behind
+/// that of texts and of the class "grid".
 std::string svg_head(double width, double height, std::string_view title, std::string_view style);
 /// Colours that are told apart, over and over.
 std::string_view svg_colour(int number);

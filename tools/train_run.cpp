@@ -60,12 +60,8 @@ int asked_evaluations(const Arguments& arguments, const TrainingPlan& plan) {
 
 /// A stage's weights must be seen where its statistics stand still: in its own update.
 void require_statistics_at_hand(const TrainingPlan& plan, const TaskGraph& graph) {
-  const auto shapes = plan.model.shapes();
-  std::int64_t statistics = 0;
-  for (std::size_t j = 0; j < plan.model.layers.size(); ++j) {
-    statistics += models::statistic_count(plan.model.layers[j], shapes[j]);
-  }
-  if (statistics == 0) return;
+  const models::StageRange all{0, static_cast<int>(plan.model.layers.size()) - 1};
+  if (models::initial_statistics(plan.model, all).empty()) return;
   require(!graph.learning().agreement.has_server(),
           "--evaluate-every with {}: the server keeps no running statistics of the batch norms of "
           "{}; leave it out",
