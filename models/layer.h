@@ -109,6 +109,9 @@ std::int64_t statistic_count(const Layer& layer, const SampleShape& input);
 std::int64_t forward_flops(const Layer& layer, const SampleShape& input);
 /// Input gradient and weight gradient together.
 std::int64_t backward_flops(const Layer& layer, const SampleShape& input);
+/// Elements of one sample that the forward pass reads and writes, every layer of a residual by
+/// itself, weights left out; the input gradient moves as many.
+std::int64_t moved_elements(const Layer& layer, const SampleShape& input);
 /// Bytes that backward needs of one sample beyond the weights: the float32 input of a layer, of
 /// ReLU the output, for max pooling the place of each maximum, for dropout a byte a number; of
 /// layer norm mean and variance of each token besides, of attention the softmax of all pairs. By

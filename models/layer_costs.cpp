@@ -160,6 +160,15 @@ std::int64_t backward_flops(const Layer& layer, const SampleShape& input) {
       layer.kind);
 }
 
+std::int64_t moved_elements(const Layer& layer, const SampleShape& input) {
+  const std::int64_t out = output_shape(layer, input).elements();
+  const auto* residual = std::get_if<Residual>(&layer.kind);
+  if (residual == nullptr) return input.elements() + out;
+  const std::int64_t sum = 3 * out;  // two terms and what they come to
+  return chained(moved_elements, residual->body, input) +
+         chained(moved_elements, residual->shortcut, input) + sum;
+}
+
 std::int64_t tape_bytes(const Layer& layer, const SampleShape& input) {
   if (keeps_input(layer)) return 4 * input.elements() + bytes_beside_input(layer, input);
   return std::visit(

@@ -26,7 +26,7 @@ ModelFacts facts_of(const Model& model, double element_bytes) {
     const Layer& layer = model.layers[j];
     const std::int64_t parameters = parameter_count(layer, shapes[j]);
     const auto back = static_cast<double>(backward_flops(layer, shapes[j]));
-    const double moved = (elements(j) + elements(j + 1)) * element_bytes;
+    const double moved = static_cast<double>(moved_elements(layer, shapes[j])) * element_bytes;
     facts.layers.push_back(
         {.name = layer.name,
          .forward_flops = static_cast<double>(forward_flops(layer, shapes[j])),
@@ -63,18 +63,27 @@ double ModelFacts::tape_bytes(const StageRange& stage) const {
   return sum;
 }
 
-std::vector<double> training_flops(const ModelFacts& facts) {
-  std::vector<double> flops;
-  for (const LayerFacts& layer : facts.layers) {
-    flops.push_back(layer.forward_flops + layer.input_gradient_flops + layer.weight_gradient_flops);
+std::vector<double> training_work(const ModelFacts& facts) {
+  std::vector<double> work = forward_work(facts);
+  for (std::size_t j = 0; j < work.size(); ++j) {
+    const LayerFacts& layer = facts.layers[j];
+    if (layer.input_gradient_flops > 0) {
+      work[j] += layer.input_gradient_flops + flops_per_moved_byte * layer.moved_bytes;
+    }
+    if (layer.weight_gradient_flops > 0) {
+      work[j] +=
+          layer.weight_gradient_flops + flops_per_moved_byte * layer.weight_gradient_moved_bytes;
+    }
   }
-  return flops;
+  return work;
 }
 
-std::vector<double> forward_flops(const ModelFacts& facts) {
-  std::vector<double> flops;
-  for (const LayerFacts& layer : facts.layers) flops.push_back(layer.forward_flops);
-  return flops;
+std::vector<double> forward_work(const ModelFacts& facts) {
+  std::vector<double> work;
+  for (const LayerFacts& layer : facts.layers) {
+    work.push_back(layer.forward_flops + flops_per_moved_byte * layer.moved_bytes);
+  }
+  return work;
 }
 
 }  // namespace unlatch::models

@@ -250,14 +250,4 @@ std::int64_t parameter_count(const Model& model) {
   return count;
 }
 
-std::vector<double> layer_flops(const Model& model) {
-  const std::vector<SampleShape> shapes = model.shapes();
-  std::vector<double> flops;
-  for (std::size_t j = 0; j < model.layers.size(); ++j) {
-    flops.push_back(static_cast<double>(forward_flops(model.layers[j], shapes[j]) +
-                                        backward_flops(model.layers[j], shapes[j])));
-  }
-  return flops;
-}
-
 }  // namespace unlatch::models

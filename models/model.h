@@ -84,8 +84,5 @@ std::vector<float> initial_statistics(const Model& model, const StageRange& rang
 
 /// Parameters of the whole model.
 std::int64_t parameter_count(const Model& model);
-/// FLOPs of one sample a layer, forward and backward together: the costs of a FLOP-balanced
-/// partition.
-std::vector<double> layer_flops(const Model& model);
 
 }  // namespace unlatch::models

@@ -30,7 +30,7 @@ Layers given_costs(const Arguments& arguments) {
 
 Layers model_costs(const Arguments& arguments) {
   const models::ModelFacts model = asked_facts(arguments, sizeof(float));
-  Layers layers{.costs = models::training_flops(model), .names = {}};
+  Layers layers{.costs = models::training_work(model), .names = {}};
   for (const models::LayerFacts& layer : model.layers) layers.names.push_back(layer.name);
   return layers;
 }
@@ -108,7 +108,7 @@ Command partition_command() {
       .summary = "Split the layers of a model into stages",
       .groups = {{"Partition",
                   {{"layer-costs", "C[,C...]", "Costs of the layers, in any one unit"},
-                   {"model", "NAME", "A model; costs are its floating-point operations"},
+                   {"model", "NAME", "A model; costs are its FLOPs, a byte moved counting 8"},
                    {"data", "SPEC", "Data that give the model its input shape and classes"},
                    {"stages", "K", "Stages (4)"},
                    {"partition", "HOW", "auto (smallest largest cost), uniform, or n1/n2/.."},

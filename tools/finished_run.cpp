@@ -141,7 +141,7 @@ void warm_up(const Arguments& arguments, const ScheduleSpec& spec) {
   plan.evaluate_every = 0;
   plan.metrics_file.reset();
   const TaskGraph graph = schedule_of(plan).build();
-  train(plan, graph, flop_partition(arguments, plan, graph), {});
+  train(plan, graph, work_partition(arguments, plan, graph), {});
 }
 
 FinishedRun run_training(const Arguments& arguments, const ScheduleSpec& spec) {
@@ -164,7 +164,7 @@ FinishedRun run_training(const Arguments& arguments, const ScheduleSpec& spec) {
     ranges = workload.costs_for(plan.spec, graph, 1).partition;
     predicted_ms = predict(plan, workload, keeps_time);
   } else {
-    ranges = flop_partition(arguments, plan, graph);
+    ranges = work_partition(arguments, plan, graph);
   }
   if (!checkpoints.is_empty()) checkpoints.identity.emplace(arguments, plan, graph, ranges);
   TrainingResult result = train(plan, graph, ranges, checkpoints);

@@ -126,13 +126,13 @@ bool recompute_is_paid(const TrainingPlan& plan, const TaskGraph& graph) {
   return exec::CpuBackend::lanes_share_a_worker(graph, workers);
 }
 
-std::vector<models::StageRange> flop_partition(const Arguments& arguments, const TrainingPlan& plan,
+std::vector<models::StageRange> work_partition(const Arguments& arguments, const TrainingPlan& plan,
                                                const TaskGraph& graph) {
   std::vector<bool> pays = replaying_stages(graph);
   if (!recompute_is_paid(plan, graph)) pays.assign(pays.size(), false);
   const models::ModelFacts facts = models::facts_of(plan.model, sizeof(float));
   return asked_partition(
-      arguments, prices_of(models::training_flops(facts), models::forward_flops(facts), pays));
+      arguments, prices_of(models::training_work(facts), models::forward_work(facts), pays));
 }
 
 MemorySizes memory_sizes_of(const TrainingPlan& plan, const LocalGradients& local,

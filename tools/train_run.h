@@ -68,8 +68,8 @@ struct TrainingResult {
 
 /// Reads the flags and loads the data, for one of the command's schedules.
 TrainingPlan read_plan(const Arguments& arguments, const ScheduleSpec& spec);
-/// --partition over the model's operations, R counted where a stage has to pay for it.
-std::vector<models::StageRange> flop_partition(const Arguments& arguments, const TrainingPlan& plan,
+/// --partition over the model's work, R counted where a stage has to pay for it.
+std::vector<models::StageRange> work_partition(const Arguments& arguments, const TrainingPlan& plan,
                                                const TaskGraph& graph);
 /// Bytes that each stage keeps, from the facts of its layers; those of its local head included.
 MemorySizes memory_sizes_of(const TrainingPlan& plan, const LocalGradients& local,

@@ -162,10 +162,5 @@ TEST(InitialWeights, DoNotDependOnWhatFollowsTheLayer) {
   EXPECT_THAT(message_of([&] { initial_weights(model, 4, 7); }), HasSubstr("no layer 4"));
 }
 
-TEST(Model, LayerFlopsSumForwardAndBackward) {
-  const Model model = make_model("mlp:hidden=3", {1, 2, 1}, 2);
-  EXPECT_EQ(layer_flops(model), (std::vector<double>{12 + 3 + 24 + 3, 3 + 3, 12 + 2 + 24 + 2}));
-}
-
 }  // namespace
 }  // namespace unlatch::models
