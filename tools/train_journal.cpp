@@ -74,11 +74,12 @@ void TrainJournal::write_line(int batch) {
             {"epoch", batch / plan_.batches_per_epoch},
             {"loss", lines_.loss[at]},
             {"accuracy", lines_.accuracy[at]},
+            {"lr", plan_.rate.at_batch(batch, plan_.shape.batches, plan_.batches_per_epoch)},
             {"time_ms", lines_.time_ms[at]},
             {"simulated_ms", nullptr}};
   if (plan_.clock) line["simulated_ms"] = to_ms(plan_.clock->losses[at]);
   try {
-    *file_ << line.dump() << '\n';
+    file_->add(line.dump());
   } catch (const Error&) {
     failed_write_ = std::current_exception();
     throw;

@@ -11,7 +11,7 @@
 
 #include "exec/state_visitor.h"
 #include "tools/train_run.h"
-#include "traces/atomic_file.h"
+#include "traces/line_log.h"
 
 namespace unlatch::tools {
 
@@ -27,7 +27,7 @@ class TrainJournal {
   /// Throws RunError for a loss that is no number.
   void add(MicroBatch i, const exec::Loss& loss);
   void finish() {
-    if (file_) file_->commit();
+    if (file_) file_->close();
   }
   /// The file is no affair of the task that happened to write to it.
   void rethrow_failed_write() const {
@@ -62,7 +62,7 @@ class TrainJournal {
 
   const TrainingPlan& plan_;
   std::mutex mutex_;
-  std::optional<AtomicFile> file_;
+  std::optional<LineLog> file_;
   std::exception_ptr failed_write_;
   Clock::time_point begin_ = Clock::now(), said_ = begin_;
   double earlier_ms_ = 0;    ///< before this run, up to where it went on from

@@ -17,26 +17,13 @@
 #include <vector>
 
 #include "schedules/error.h"
+#include "traces/write_all.h"
 
 namespace unlatch {
 
 namespace {
 
 constexpr std::size_t buffer_size = std::size_t{1} << 16;
-
-[[noreturn]] void fail_to_write(const std::string& path, int code) {
-  const std::string reason = std::generic_category().message(code);
-  if (code == ENOSPC || code == EDQUOT) {
-    fail("cannot write '{}': {}; free some space or choose another place", path, reason);
-  }
-  fail("cannot write '{}': {}", path, reason);
-}
-
-std::string directory_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return "./";
-  return path.substr(0, slash + 1);
-}
 
 /// A file descriptor that is being written, and how it gets its name.
 class Target {
@@ -129,13 +116,7 @@ void Target::link_nameless() {
 }
 
 void Target::write(const char* data, std::size_t size) {
-  while (size > 0) {
-    const ssize_t written = ::write(descriptor_, data, size);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail_to_write(path_, errno);
-    data += written;
-    size -= static_cast<std::size_t>(written);
-  }
+  write_all(descriptor_, {data, size}, path_);
 }
 
 void Target::close() {

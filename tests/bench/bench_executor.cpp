@@ -1,14 +1,19 @@
 // How fast the executor gets through tasks that do nothing, beside the plainest thing that could:
-// two threads bound to the stages, an atomic counter a task, no clock, no failure handling.
+// two threads bound to the stages, an atomic counter a task, no clock, no failure handling. Beside
+// it Taskflow and oneTBB, where they were found, which run a task on any of two workers. And how
+// much longer tasks of 20 us take together than the simulator says they must.
 #include <benchmark/benchmark.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
 #include "exec/cpu_backend.h"
 #include "exec/executor.h"
 #include "schedules/registry.h"
+#include "sim/simulator.h"
+#include "tests/bench/free_placement.h"
 
 namespace unlatch {
 namespace {
@@ -98,7 +103,61 @@ void TwoBoundThreads(benchmark::State& state) {
   report(state, graph);
 }
 
-// Interleaved, so that both see the same machine; compare the medians.
+using Make = std::unique_ptr<bench::FreePlacement> (*)(const TaskGraph&,
+                                                       const std::function<void()>&);
+
+void free_placement(benchmark::State& state, Make make) {
+  const TaskGraph graph = one_iteration(state);
+  std::atomic<int> ran = 0;
+  const auto peer = make(graph, [&] { ran.fetch_add(1, std::memory_order_relaxed); });
+  if (peer == nullptr) {
+    state.SkipWithError("not found when this was built");
+    return;
+  }
+  for (auto _ : state) peer->run();
+  if (ran != state.iterations() * graph.size()) state.SkipWithError("tasks were left out");
+  report(state, graph);
+}
+void Taskflow(benchmark::State& state) { free_placement(state, bench::taskflow); }
+void OneTbb(benchmark::State& state) { free_placement(state, bench::one_tbb); }
+
+constexpr std::chrono::microseconds busy_time{20};
+
+void be_busy() {
+  const auto end = std::chrono::steady_clock::now() + busy_time;
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+class Busy : public exec::TaskRunner {
+ public:
+  void run(const Task&, exec::Workspace&) override { be_busy(); }
+};
+
+/// Every task as long as every other.
+class BusyCosts : public sim::CostModel {
+ public:
+  nanoseconds duration(const Task&) const override { return busy_time; }
+};
+
+double seconds(nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+/// `over_ideal`: the run's time over that of its graph in the simulator.
+void ExecutorBusy(benchmark::State& state) {
+  const TaskGraph graph = one_iteration(state);
+  Busy busy;
+  nanoseconds longest{0};
+  for (auto _ : state) {
+    exec::CpuBackend backend(graph, busy, {.workers = 2});
+    longest += makespan(exec::run(graph, backend));
+  }
+  const nanoseconds ideal = makespan(sim::run(graph, BusyCosts()));
+  state.counters["over_ideal"] =
+      seconds(longest) / static_cast<double>(state.iterations()) / seconds(ideal);
+  report(state, graph);
+}
+
+// Interleaved, so that all see the same machine; compare the medians.
 void sizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->Args({2, 16384})
       ->Args({16, 1024})
@@ -108,6 +167,9 @@ void sizes(benchmark::internal::Benchmark* benchmark) {
 }
 BENCHMARK(Executor)->Apply(sizes);
 BENCHMARK(TwoBoundThreads)->Apply(sizes);
+BENCHMARK(Taskflow)->Apply(sizes);
+BENCHMARK(OneTbb)->Apply(sizes);
+BENCHMARK(ExecutorBusy)->Args({2, 1024})->UseRealTime()->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace unlatch

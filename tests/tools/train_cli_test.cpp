@@ -198,6 +198,20 @@ TEST(Train, GivesTheSameWeightsForEveryNumberOfThreads) {
   EXPECT_EQ(folder.read("w1"), folder.read("w3"));
 }
 
+// Whoever follows the file sees the batches until then; the rate is in every line.
+TEST(Train, LeavesTheLossesOfARunThatDiverged) {
+  const Folder folder;
+  const Outcome outcome = folder.run(
+      "train --schedule bp --stages 2 --epochs 2 --lr 1e20 --lr-schedule linear --metrics m.jsonl" +
+      mlp);
+  expect_refused(outcome, 1);
+  const std::string lines = folder.read("m.jsonl");
+  const json first = json::parse(lines.substr(0, lines.find('\n')));
+  EXPECT_EQ(first["step"], 1);
+  EXPECT_EQ(first["lr"], 1e20);
+  EXPECT_EQ(lines.back(), '\n');
+}
+
 TEST(Train, EndsWithOneWhenTheLossIsNoNumber) {
   const Folder folder;
   const Outcome outcome =
