@@ -59,7 +59,7 @@ class CountedTensors {
   bool has_places() const { return !tensors_.empty(); }
   const Tensor& at(int i) const { return tensors_[i]; }
   void put(int i, Tensor tensor) {
-    size_ = tensor.bytes();
+    size_ = std::max(size_, tensor.bytes());
     counter_.add(tensor.bytes());
     tensors_[i] = std::move(tensor);
   }
@@ -67,7 +67,7 @@ class CountedTensors {
     counter_.remove(tensors_[i].bytes());
     return std::exchange(tensors_[i], {});
   }
-  /// Of the last that was put in; 0 if none was.
+  /// Of the largest that was put in; 0 if none was.
   std::size_t size() const { return size_; }
 
   void visit_state(StateVisitor& visitor, std::string_view name) {
@@ -96,20 +96,22 @@ class CountedTapes {
 
   Tape& at(int i) const { return *tapes_[i].tape; }
   void put(int i, std::unique_ptr<Tape> tape) {
-    size_ = tape->bytes();
-    counter_.add(size_);
-    tapes_[i] = {size_, std::move(tape)};
+    const std::size_t bytes = tape->bytes();
+    size_ = std::max(size_, bytes);
+    counter_.add(bytes);
+    tapes_[i] = {bytes, std::move(tape)};
   }
   /// After I, which lets go of a part of it.
   void shrank(int i) {
-    size_after_input_ = at(i).bytes();
-    counter_.resize(std::exchange(tapes_[i].bytes, size_after_input_), size_after_input_);
+    const std::size_t bytes = at(i).bytes();
+    size_after_input_ = std::max(size_after_input_, bytes);
+    counter_.resize(std::exchange(tapes_[i].bytes, bytes), bytes);
   }
   void drop(int i) {
     counter_.remove(tapes_[i].bytes);
     tapes_[i] = {};
   }
-  /// Of the last one, whole and after I; 0 if there was none.
+  /// Of the largest one, whole and after I; 0 if there was none.
   std::size_t size() const { return size_; }
   std::size_t size_after_input() const { return size_after_input_; }
 

@@ -61,7 +61,7 @@ Tensor CudaStage::forward(const Tensor& weights, const Tensor& input, Pass pass,
   auto kept = std::make_unique<LayerTape>();
   const Flat flat{device().read(weights), nullptr,
                   pass.statistics == Pass::normal ? device().write(statistics_) : nullptr,
-                  draw_of(seed_, pass, chain_.input().samples)};
+                  draw_of(seed_, pass)};
   Flow output =
       chain_.forward(flat, {input, false}, tape == nullptr ? nullptr : &kept->kept, device());
   if (tape != nullptr) *tape = std::move(kept);

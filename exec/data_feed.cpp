@@ -2,41 +2,50 @@
 
 #include <algorithm>
 
-#include "schedules/error.h"
-
 namespace unlatch::exec {
-namespace {
 
-int micro_batch_size(int batch_size, int micro_batches) {
-  require(batch_size >= 1 && micro_batches >= 1 && batch_size % micro_batches == 0,
-          "batch size {}: does not split into {} micro-batches of equal size; choose a multiple",
-          batch_size, micro_batches);
-  return batch_size / micro_batches;
-}
-
-}  // namespace
-
-DataFeed::DataFeed(const models::Dataset& data, const models::SampleShape& input, int batch_size,
-                   int micro_batches, std::uint64_t seed, const models::Augmentation& augmentation)
+DataFeed::DataFeed(const models::Dataset& data, const models::SampleShape& input,
+                   const models::BatchSizes& sizes, std::uint64_t seed,
+                   const models::Augmentation& augmentation)
     : data_(data),
       input_(input),
-      micro_batches_(micro_batches),
-      size_(exec::micro_batch_size(batch_size, micro_batches)),
-      order_(data.samples(), batch_size, seed),
+      sizes_(sizes),
+      order_(sizes, seed),
       seed_(seed),
       augmentation_(augmentation) {
   models::require_fits(data, input);
 }
 
+DataFeed::DataFeed(const models::Dataset& data, const models::SampleShape& input, int batch_size,
+                   int micro_batches, std::uint64_t seed, const models::Augmentation& augmentation)
+    : DataFeed(data, input, models::BatchSizes(data.samples(), {batch_size, micro_batches}), seed,
+               augmentation) {}
+
+models::BatchSizes::Batch DataFeed::batch_of(MicroBatch i) const {
+  return sizes_.batch(i.value / sizes_.micro_batches());
+}
+
+int DataFeed::first_sample(MicroBatch i) const {
+  return sizes_.part(batch_of(i), i.value % sizes_.micro_batches()).first;
+}
+
+double DataFeed::weight(MicroBatch i) const {
+  const models::BatchSizes::Batch batch = batch_of(i);
+  const int parts = sizes_.micro_batches();
+  return static_cast<double>(sizes_.part(batch, i.value % parts).size) * parts / batch.size;
+}
+
 std::vector<int> DataFeed::indices(MicroBatch i) const {
-  return order_.indices(i.value / micro_batches_, i.value % micro_batches_ * size_, size_);
+  const int parts = sizes_.micro_batches();
+  const models::BatchSizes::Part part = sizes_.part(batch_of(i), i.value % parts);
+  return order_.indices(i.value / parts, part.first, part.size);
 }
 
 std::vector<models::ImageChange> DataFeed::changes(MicroBatch i,
                                                    std::span<const int> samples) const {
   std::vector<models::ImageChange> changes;
   if (!augmentation_.any()) return changes;
-  const int epoch = i.value / micro_batches_ / batches_per_epoch();
+  const int epoch = batch_of(i).epoch;
   for (const int sample : samples) changes.push_back(augmentation_.of(seed_, epoch, sample));
   return changes;
 }

@@ -19,6 +19,7 @@ struct DnnRun {
   int micro_batch_size = 1;
   models::OptimizerSpec optimizer = {};
   std::uint64_t seed = 0;
+  std::vector<int> other_sizes = {};  ///< of micro-batches, on the CPU
 };
 
 /// Throws Error unless the stages cover the model and a micro-batch holds samples.
@@ -58,16 +59,17 @@ class DnnStageModule : public StageModule {
   std::span<float> statistics();
   std::size_t output_bytes() const;  ///< of the tensor handed to the next stage
   std::size_t parameters() const;
-  /// Where and in which layout that tensor lies.
+  /// Where and in which layout that tensor lies, of a micro-batch of DnnRun::micro_batch_size.
   const Place& output() const;
 
  private:
   struct Parts;
   explicit DnnStageModule(std::unique_ptr<Parts> parts);
-  /// Layers first..last of a model, on an input that lies like that.
+  /// Layers first..last of a model, on inputs that lie like that, one a size of micro-batches.
   static std::unique_ptr<DnnStageModule> make(const models::Model& model,
-                                              const models::StageRange& range, const Place& input,
-                                              const DnnRun& run);
+                                              const models::StageRange& range,
+                                              std::span<const Place> inputs, const DnnRun& run);
+  std::vector<Place> outputs() const;
   friend std::unique_ptr<DnnStageModule> make_dnn_stage_on(const Place& input,
                                                            const models::Model& model,
                                                            const DnnRun& run);

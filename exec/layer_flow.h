@@ -17,9 +17,9 @@ struct Flat {
   models::Draw draw = {};       ///< F only
 };
 
-/// What dropout draws in a forward over so many samples.
-inline models::Draw draw_of(std::uint64_t seed, const StageModule::Pass& pass, int samples) {
-  return models::draw_of(seed, pass.batch, std::int64_t{pass.part} * samples);
+/// What dropout draws in a forward.
+inline models::Draw draw_of(std::uint64_t seed, const StageModule::Pass& pass) {
+  return models::draw_of(seed, pass.batch, pass.first_sample);
 }
 
 /// A tensor on its way through the layers.

@@ -56,12 +56,12 @@ class StageModule {
     /// replay: the same numbers again, statistics left alone.
     enum Statistics { normal, replay };
     Pass(Statistics s) : statistics(s) {}
-    Pass(Statistics s, int batch_number, int part_number)
-        : statistics(s), batch(batch_number), part(part_number) {}
+    Pass(Statistics s, int batch_number, int first)
+        : statistics(s), batch(batch_number), first_sample(first) {}
 
     Statistics statistics;
     int batch = 0;
-    int part = 0;  ///< micro-batch of the batch, from 0
+    int first_sample = 0;  ///< of the micro-batch in its batch
   };
 
   virtual ~StageModule() = default;
@@ -133,6 +133,11 @@ class Feed {
   virtual ~Feed() = default;
   virtual Tensor input(MicroBatch i) = 0;
   virtual Tensor target(MicroBatch i) = 0;
+  /// Its first sample's place in the batch.
+  virtual int first_sample(MicroBatch) const { return 0; }
+  /// How much its mean loss counts beside those of the other micro-batches, 1 where all are of one
+  /// size: its samples over the mean of its batch's micro-batches.
+  virtual double weight(MicroBatch) const { return 1; }
 };
 
 }  // namespace unlatch::exec

@@ -203,9 +203,8 @@ void StageRunner::require_one_mover() const {
 
 StageModule::Pass StageRunner::pass_of(const Task& task) const {
   using Pass = StageModule::Pass;
-  const int parts = graph_.shape().micro_batches;
-  return {moves_statistics(task) ? Pass::normal : Pass::replay, task.micro_batch.value / parts,
-          task.micro_batch.value % parts};
+  return {moves_statistics(task) ? Pass::normal : Pass::replay, batch_of(graph_, task),
+          feed_.first_sample(task.micro_batch)};
 }
 
 void StageRunner::forward(const Task& task, Workspace& workspace) {
@@ -225,6 +224,10 @@ void StageRunner::forward(const Task& task, Workspace& workspace) {
   hand_on(task, std::move(output), workspace);
 }
 
+double StageRunner::loss_scale_of(const Task& task) const {
+  return graph_.learning().loss_scale * feed_.weight(task.micro_batch);
+}
+
 /// To the next stage; on the last one to the loss, whose gradient waits for the backward.
 void StageRunner::hand_on(const Task& task, Tensor output, Workspace& workspace) {
   const int i = task.micro_batch.value;
@@ -236,8 +239,8 @@ void StageRunner::hand_on(const Task& task, Tensor output, Workspace& workspace)
   }
   StageState& stage = state(task);
   Tensor error;
-  stage.module->report_loss(output, target_of(task), graph_.learning().loss_scale, &error,
-                            workspace, [this, which = task.micro_batch](const Loss& loss) {
+  stage.module->report_loss(output, target_of(task), loss_scale_of(task), &error, workspace,
+                            [this, which = task.micro_batch](const Loss& loss) {
                               if (observer_.loss) observer_.loss(which, loss);
                             });
   if (has_feedback()) {
@@ -263,7 +266,7 @@ Tensor StageRunner::output_gradient(const Task& task, Workspace& workspace) {
   CountedTensors& kept = has_feedback() ? stage.errors : stage.outputs;
   const bool still_to_learn = source() == GradientSource::synthesiser;
   const Tensor from = stage.module->received(still_to_learn ? kept.at(i) : kept.take(i));
-  return stage.head->gradient(from, target_of_head(task), graph_.learning().loss_scale, workspace);
+  return stage.head->gradient(from, target_of_head(task), loss_scale_of(task), workspace);
 }
 
 void StageRunner::learn(const Task& task, Workspace& workspace) {

@@ -87,6 +87,7 @@ class StageRunner : public TaskRunner {
   void follow_drift();
   Tensor weights_for_backward(const Task& task);
   double rate_of(const Task& task) const;
+  double loss_scale_of(const Task& task) const;
   void all_reduce(const Task& task);
   void observe_server(const Task& task);
   void hand_on(const Task& task, Tensor output, Workspace& workspace);

@@ -113,24 +113,16 @@ void Dataset::copy_sample(int index, const SampleShape& as, std::span<float> out
   }
 }
 
-BatchOrder::BatchOrder(int samples, int batch_size, std::uint64_t seed)
-    : samples_(samples), batch_size_(batch_size), seed_(seed) {
-  require(batch_size >= 1, "the batch size must be at least 1, not {}", batch_size);
-  require(batch_size <= samples,
-          "a batch of {} samples cannot be drawn from {} samples; choose a batch size of at most "
-          "that",
-          batch_size, samples);
-}
-
 std::vector<int> BatchOrder::indices(int batch, int first, int count) const {
-  require(batch >= 0 && first >= 0 && count >= 0 && first + count <= batch_size_,
+  require(batch >= 0, "there is no batch {}", batch);
+  const BatchSizes::Batch drawn_from = sizes_.batch(batch);
+  require(first >= 0 && count >= 0 && first + count <= drawn_from.size,
           "batch {}: samples {} to {} are not in a batch of {}", batch, first, first + count - 1,
-          batch_size_);
-  const int epoch = batch / batches_per_epoch();
-  const int begin = batch % batches_per_epoch() * batch_size_ + first;
-  const std::uint64_t key = derived_key(derived_key(seed_, 0x6F72646572), epoch);
+          drawn_from.size);
+  const std::uint64_t key = derived_key(derived_key(seed_, 0x6F72646572), drawn_from.epoch);
   std::vector<int> drawn(count);
-  for (int i = 0; i < count; ++i) drawn[i] = permuted(begin + i, samples_, key);
+  for (int i = 0; i < count; ++i)
+    drawn[i] = permuted(drawn_from.first + first + i, sizes_.samples(), key);
   return drawn;
 }
 

@@ -5,9 +5,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "models/augmentation.h"
+#include "models/batch_sizes.h"
 #include "models/layer.h"
 
 namespace unlatch::models {
@@ -54,19 +56,16 @@ void cut_windows(DataSplit& data, const SampleShape& input);
 /// and padded, or one channel repeated).
 void require_fits(const Dataset& data, const SampleShape& input);
 
-/// Which samples a batch holds: a fresh seeded shuffle an epoch, whole batches only (the rest of
-/// an epoch's shuffle is left out, other samples each epoch). A function of (seed, batch) alone.
-/// Throws Error when there are fewer samples than one batch needs.
+/// Which samples a batch holds: a fresh seeded shuffle an epoch (what an epoch's batches leave out
+/// is other samples each epoch). A function of (seed, batch) alone.
 class BatchOrder {
  public:
-  BatchOrder(int samples, int batch_size, std::uint64_t seed);
-  int batches_per_epoch() const { return samples_ / batch_size_; }
+  BatchOrder(BatchSizes sizes, std::uint64_t seed) : sizes_(std::move(sizes)), seed_(seed) {}
   /// Indices of samples [first, first + count) of a batch. Thread-safe.
   std::vector<int> indices(int batch, int first, int count) const;
 
  private:
-  int samples_;
-  int batch_size_;
+  BatchSizes sizes_;
   std::uint64_t seed_;
 };
 

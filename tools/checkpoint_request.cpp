@@ -27,7 +27,7 @@ CheckpointRequest asked_checkpoints(const Arguments& arguments, const TrainingPl
           "{} is for runs on the CPU: the state of a GPU cannot be saved in this version",
           arguments.place(request.save_to ? "checkpoint" : "resume"));
   if (!request.save_to) return request;
-  request.every = arguments.whole("checkpoint-every", plan.batches_per_epoch);
+  request.every = arguments.whole("checkpoint-every", plan.batches.batches_per_epoch());
   const CheckpointFolder folder(*request.save_to);
   require(
       request.saves_where_it_resumes() || folder.steps().empty(),

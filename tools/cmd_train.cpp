@@ -26,7 +26,7 @@ struct Report {
   double ms_per_step() const { return to_ms(metrics.makespan) / tasks.batches; }
   double samples_per_second() const {
     constexpr double ms_per_second = 1000;
-    return plan().batch_size * ms_per_second / ms_per_step();
+    return plan().mean_batch_size() * ms_per_second / ms_per_step();
   }
   double period_ms() const { return run.steady.batch_period_ns / 1e6; }
   /// Where the clock is measured, too.
@@ -188,7 +188,6 @@ int run(const Arguments& arguments) {
 }
 
 std::vector<FlagGroup> flags() {
-  constexpr auto later = Flag::Kind::later;
   std::vector<FlagGroup> groups{
       {"Schedule",
        {{"schedule", "SPEC", "NAME[:key=value[,key=value...]]", Flag::Kind::repeated},
@@ -206,6 +205,9 @@ std::vector<FlagGroup> flags() {
          "digits, fashion-mnist[:DIR], mnist|cifar10|cifar100|numpy:DIR, synthetic:CxHxW, "
          "text:FILE"},
         {"batch-size", "B", "Samples a batch (64)"},
+        {"batch-ramp", "SPEC", "Batches that grow: start=16,step=16,every=100 up to --batch-size"},
+        {"uneven", "yes|no",
+         "Micro-batches may differ by a sample, and an epoch's last batch is what is left (no)"},
         {"epochs", "E", "Passes over the data (1)"},
         {"steps", "S", "Batches, instead of --epochs"},
         {"optimizer", "SPEC", optimizer_help},
@@ -235,7 +237,6 @@ std::vector<FlagGroup> flags() {
         {"memory-limit", "SIZE", "On a GPU, the most that a rank may take (what it has)"},
         {"threads", "T", "Worker threads (as many as lanes or cores)"},
         {"profile", "FILE", "Predict from a profile and print it beside the measurement"},
-        {"uneven", "yes|no", "Micro-batches of different sizes", later},
         {"checkpoint", "DIR", "Save the run there as it goes; the two newest are kept"},
         {"checkpoint-every", "N", "Batches from one checkpoint to the next (an epoch)"},
         {"resume", "DIR", "Go on from the newest checkpoint there, with the same bits"}}},

@@ -14,7 +14,6 @@ struct Flag {
     presence,  ///< takes no value
     single,    ///< one value, given at most once
     repeated,  ///< one value each time it is given
-    later,     ///< known, but not available in this version
   };
   std::string_view name;
   std::string_view value;  ///< "N", "T[,T...]"; what help shows

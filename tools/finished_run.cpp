@@ -99,6 +99,14 @@ Schedule schedule_of(const TrainingPlan& plan) {
   return plan.clip && !plan.clip->of_stage ? with_joint_updates(schedule) : schedule;
 }
 
+/// Local heads are made for micro-batches of one size.
+void require_heads_fit(const TrainingPlan& plan, const TaskGraph& graph) {
+  require(plan.piece_sizes().size() == 1 ||
+              graph.learning().local_gradients.source == GradientSource::next_stage,
+          "{}: its local heads take micro-batches of one size; leave out --uneven and --batch-ramp",
+          plan.spec.text());
+}
+
 /// Of a schedule that gathers the gradients of more batches than there are.
 void require_updates(const TrainingPlan& plan, const TaskGraph& graph) {
   const bool updates =
@@ -155,6 +163,7 @@ FinishedRun run_training(const Arguments& arguments, const ScheduleSpec& spec) {
   TaskGraph graph = schedule.build();
   require_optimizer_fits(plan.optimizer, graph.learning());
   require_updates(plan, graph);
+  require_heads_fit(plan, graph);
   warn_of_too_many_threads(plan.threads, graph);
   std::optional<double> predicted_ms;
   std::vector<models::StageRange> ranges;

@@ -41,7 +41,7 @@ void declare(CLI::App& app, const Flag& flag, std::string_view group) {
   option->description(help);
   option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   if (flag.kind != Flag::Kind::presence) option->type_name(std::string(flag.value));
-  option->group(flag.kind == Flag::Kind::later ? "" : std::string(group));
+  option->group(std::string(group));
 }
 
 void declare_all(CLI::App& app, const Command& command) {
@@ -90,8 +90,6 @@ void collect(const CLI::App& app, const Command& command, Arguments& arguments) 
     if (option->count() == 0) continue;
     const Flag* flag = command.find(name);
     const auto values = option->results();
-    require(flag == nullptr || flag->kind != Flag::Kind::later,
-            "{} is not available in this version of unlatch", dashed);
     const bool presence = flag == nullptr || flag->kind == Flag::Kind::presence;
     const bool single = flag != nullptr && flag->kind == Flag::Kind::single;
     require(!single || values.size() == 1, "{} is given {} times ('{}'), but it takes one value",

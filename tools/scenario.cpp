@@ -124,13 +124,9 @@ class FlatObject : public nlohmann::json_sax<nlohmann::json> {
       std::erase_if(known, [](std::string_view it) { return it == "help" || it == "version"; });
       faults_.push_back(fmt::format("line {}: unknown key '{}' for 'unlatch {}'.{}", *line_, name,
                                     command_.name, suggest(name, known)));
-    } else if (flag->kind == Flag::Kind::later) {
-      faults_.push_back(
-          fmt::format("line {}: '{}' is not available in this version of unlatch", *line_, name));
-    } else {
-      return true;
+      return false;
     }
-    return false;
+    return true;
   }
   bool stop(std::string message) {
     faults_.push_back(std::move(message));

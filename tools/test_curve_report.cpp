@@ -22,11 +22,23 @@ std::vector<TimedPoint> timed_points(const FinishedRun& run) {
   return timed;
 }
 
+namespace {
+
+/// Epochs that so many batches are, with a fraction.
+double epochs_until(const models::BatchSizes& batches, int count) {
+  const models::BatchSizes::Batch last = batches.batch(count - 1);
+  const int begun = batches.batches_of_epochs(last.epoch);
+  const int in_epoch = batches.batches_of_epochs(last.epoch + 1) - begun;
+  return last.epoch + static_cast<double>(count - begun) / in_epoch;
+}
+
+}  // namespace
+
 Json test_curve_json(const FinishedRun& run) {
   Json points = Json::array();
   for (const TimedPoint& point : timed_points(run)) {
     points.push_back({{"step", point.step},
-                      {"epoch", (point.step - 1) / run.plan.batches_per_epoch},
+                      {"epoch", run.plan.batches.batch(point.step - 1).epoch},
                       {"test_accuracy", point.test.accuracy},
                       {"test_loss", number_json(point.test.loss)},
                       {"time_ms", point.measured_ms},
@@ -41,7 +53,7 @@ Table test_curve_table(const FinishedRun& run) {
   if (run.plan.clock) columns.emplace_back("simulated seconds");
   Table table(columns);
   for (const TimedPoint& point : timed_points(run)) {
-    const double epochs = static_cast<double>(point.step) / run.plan.batches_per_epoch;
+    const double epochs = epochs_until(run.plan.batches, point.step);
     std::vector<std::string> cells{fmt::format("{}", point.step), format_number(epochs, 2),
                                    fmt::format("{:.2f}%", point.test.accuracy * 100),
                                    fmt::format("{:.4f}", point.test.loss),

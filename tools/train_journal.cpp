@@ -71,10 +71,10 @@ void TrainJournal::write_line(int batch) {
   const auto at = static_cast<std::size_t>(batch);
   Json line{{"step", batch + 1},
             {"batch", batch},
-            {"epoch", batch / plan_.batches_per_epoch},
+            {"epoch", plan_.batches.batch(batch).epoch},
             {"loss", lines_.loss[at]},
             {"accuracy", lines_.accuracy[at]},
-            {"lr", plan_.rate.at_batch(batch, plan_.shape.batches, plan_.batches_per_epoch)},
+            {"lr", plan_.rate_of(batch)},
             {"time_ms", lines_.time_ms[at]},
             {"simulated_ms", nullptr}};
   if (plan_.clock) line["simulated_ms"] = to_ms(plan_.clock->losses[at]);

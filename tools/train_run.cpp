@@ -1,6 +1,7 @@
 #include "tools/train_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "exec/cpu_backend.h"
@@ -26,32 +27,58 @@ namespace unlatch::tools {
 namespace {
 
 /// --epochs or --steps as batches.
-int asked_batches(const Arguments& arguments, int per_epoch) {
+int asked_batches(const Arguments& arguments, const models::BatchSizes& sizes) {
   require(!arguments.has("epochs") || !arguments.has("steps"),
           "{} and {} both say how long to train; give one of them", arguments.place("epochs"),
           arguments.place("steps"));
   constexpr int most = 100'000'000;
   if (arguments.has("steps")) return arguments.whole("steps", 1, 1, most);
-  const int epochs = arguments.whole("epochs", 1, 1, most / std::max(per_epoch, 1));
-  return epochs * per_epoch;
+  return sizes.batches_of_epochs(
+      arguments.whole("epochs", 1, 1, most / std::max(sizes.batches_of_epochs(1), 1)));
 }
 
-void require_batch_fits(const Arguments& arguments, const TrainingPlan& plan, const Shape& shape) {
-  const int asked_parts = shape.micro_batches;
+/// --batch-size, --uneven and --batch-ramp over the data, for the schedule's micro-batches.
+models::BatchSizes asked_sizes(const Arguments& arguments, const TrainingPlan& plan,
+                               const Shape& shape) {
+  const int parts = shape.micro_batches;
   const int samples = plan.data.train.samples();
+  models::Batching asked{.batch_size = plan.batch_size,
+                         .micro_batches = parts,
+                         .uneven = arguments.yes("uneven", false)};
   require(plan.batch_size <= samples, "{} {}: the training data of {} hold {} samples",
           arguments.place("batch-size"), plan.batch_size, plan.data_name, samples);
-  require(plan.batch_size % asked_parts == 0,
-          "{} {} is not divisible by {} micro-batches{}; choose a multiple of {}",
-          arguments.place("batch-size"), plan.batch_size, asked_parts,
-          shape.replicas > 1 ? fmt::format(" on {} replicas together", shape.replicas) : "",
-          asked_parts);
+  require(asked.uneven || plan.batch_size % parts == 0,
+          "{} {} is not divisible by {} micro-batches{}; choose a multiple of {}, or --uneven yes",
+          arguments.place("batch-size"), plan.batch_size, parts,
+          shape.replicas > 1 ? fmt::format(" on {} replicas together", shape.replicas) : "", parts);
+  const auto ramp = arguments.text("batch-ramp");
+  if (!ramp) return {samples, asked};
+  try {
+    asked.ramp = models::BatchRamp::parse(*ramp);
+    return {samples, asked};
+  } catch (const Error& error) {
+    fail("{}: {}", arguments.place("batch-ramp"), error.what());
+  }
+}
+
+/// Where micro-batches are of several sizes, what is made for one size alone is refused.
+void require_one_size(const Arguments& arguments, const TrainingPlan& plan) {
+  const std::vector<int> sizes = plan.piece_sizes();
+  if (sizes.size() == 1) return;
+  const std::string of_sizes =
+      fmt::format("with micro-batches of {} and {} samples", sizes.front(), sizes.back());
+  require(!plan.device, "--device {} {}: these are for the CPU in this version",
+          *arguments.text("device"), of_sizes);
+  require(!arguments.has("profile") && !arguments.has("cluster"),
+          "{} {}: costs are those of one size; leave it out, or give every batch one size",
+          arguments.place(arguments.has("profile") ? "profile" : "cluster"), of_sizes);
 }
 
 /// --evaluate-every in batches; 0 without it.
 int asked_evaluations(const Arguments& arguments, const TrainingPlan& plan) {
   const bool by_epoch = arguments.text("evaluate-every", "") == "epoch";
-  const int every = by_epoch ? plan.batches_per_epoch : arguments.whole("evaluate-every", 0);
+  const int every =
+      by_epoch ? plan.batches.batches_per_epoch() : arguments.whole("evaluate-every", 0);
   require(every == 0 || !plan.device,
           "{} is for training on the CPU in this version; leave it out, or --device",
           arguments.place("evaluate-every"));
@@ -73,8 +100,19 @@ void require_statistics_at_hand(const TrainingPlan& plan, const TaskGraph& graph
 
 }  // namespace
 
+double TrainingPlan::rate_of(int batch) const {
+  const double whole = rate.at_batch(batch, shape.batches, batches.batches_per_epoch());
+  if (rate_power == 0) return whole;
+  return whole * std::pow(static_cast<double>(batches.batch(batch).size) / batch_size, rate_power);
+}
+
+double TrainingPlan::mean_batch_size() const {
+  double samples = 0;
+  for (int batch = 0; batch < shape.batches; ++batch) samples += batches.batch(batch).size;
+  return samples / shape.batches;
+}
+
 TrainingPlan read_plan(const Arguments& arguments, const ScheduleSpec& spec) {
-  require(!arguments.yes("uneven", false), "--uneven yes is not available in this version");
   if (const auto name = arguments.text("model")) models::require_trainable(*name);
   const auto data = arguments.text("data");
   require(data.has_value(), "--data SPEC is needed, for example digits or fashion-mnist");
@@ -97,17 +135,18 @@ TrainingPlan read_plan(const Arguments& arguments, const ScheduleSpec& spec) {
   shape.micro_batches = arguments.whole("microbatches", usual.micro_batches);
   shape.drain = arguments.yes("drain", usual.drain);
   shape.replicas = arguments.whole("replicas", usual.replicas, 1, 1 << 10);
-  require_batch_fits(arguments, plan, spec.effective(shape));
-  plan.batches_per_epoch = plan.data.train.samples() / plan.batch_size;
-  shape.batches = asked_batches(arguments, plan.batches_per_epoch);
+  plan.batches = asked_sizes(arguments, plan, spec.effective(shape));
+  shape.batches = asked_batches(arguments, plan.batches);
   plan.shape = spec.effective(shape);
   require_buildable(plan.shape, spec);
   plan.device = asked_device(arguments, plan.shape.ranks());
+  require_one_size(arguments, plan);
   plan.augmentation = asked_augmentation(arguments);
   require(!plan.augmentation.any() || !plan.model.input.is_sequence,
           "{}: only images are augmented, {} is text", arguments.place("augment"), plan.data_name);
   plan.statistics = asked_statistics(arguments);
   plan.evaluate_every = asked_evaluations(arguments, plan);
+  plan.rate_power = asked_rate_power(arguments);
   plan.rate = asked_rate(arguments, plan.batch_size);
   if (const auto clip = arguments.text("clip-norm")) {
     plan.clip = models::GradientClip::parse(*clip);
@@ -143,6 +182,7 @@ MemorySizes memory_sizes_of(const TrainingPlan& plan, const LocalGradients& loca
     const auto precision = plan.device ? plan.device->settings.precision : exec::Precision::fp32;
     return bytes * static_cast<std::int64_t>(exec::bytes_of(precision)) / float_bytes;
   };
+  const std::int64_t piece = plan.piece_size();
   MemorySizes sizes;
   for (const models::StageRange& range : ranges) {
     std::int64_t for_weights = 0, weights = 0;
@@ -153,17 +193,17 @@ MemorySizes memory_sizes_of(const TrainingPlan& plan, const LocalGradients& loca
     }
     const auto first = static_cast<std::size_t>(range.first);
     const std::int64_t tape = models::tape_bytes(plan.model.layers_of(range), shapes[first]);
-    sizes.activation.push_back(in_precision(tape) * plan.piece_size());
-    sizes.weight_grad_activation.push_back(in_precision(for_weights) * plan.piece_size());
-    sizes.input.push_back(in_precision(shapes[first].elements() * float_bytes) * plan.piece_size());
+    sizes.activation.push_back(in_precision(tape) * piece);
+    sizes.weight_grad_activation.push_back(in_precision(for_weights) * piece);
+    sizes.input.push_back(in_precision(shapes[first].elements() * float_bytes) * piece);
     sizes.weight.push_back(weights);
     sizes.gradient.push_back(weights);
     sizes.optimizer.push_back(plan.optimizer.slots() * weights);
     const std::int64_t output = shapes[static_cast<std::size_t>(range.last) + 1].elements();
-    sizes.output.push_back(in_precision(output * float_bytes) * plan.piece_size());
+    sizes.output.push_back(in_precision(output * float_bytes) * piece);
     const bool has_feedback = local.source == GradientSource::feedback;
     const std::int64_t error = has_feedback ? shapes.back().elements() : output;
-    sizes.output_gradient.push_back(in_precision(error * float_bytes) * plan.piece_size());
+    sizes.output_gradient.push_back(in_precision(error * float_bytes) * piece);
     if (&range == &ranges.back()) break;  // no head on the last stage
     const exec::HeadSize head = exec::head_size(
         local, shapes[static_cast<std::size_t>(range.last) + 1], plan.model.classes);
@@ -193,13 +233,15 @@ MeasuredMemory memory_of(const exec::StageRunner& runner, int ranks) {
 }
 
 std::function<double(int)> rate_of_batch(const TrainingPlan& plan) {
-  return [&plan](int batch) {
-    return plan.rate.at_batch(batch, plan.shape.batches, plan.batches_per_epoch);
-  };
+  return [&plan](int batch) { return plan.rate_of(batch); };
 }
 
 exec::DnnRun run_of(const TrainingPlan& plan) {
-  return {.micro_batch_size = plan.piece_size(), .optimizer = plan.optimizer, .seed = plan.seed};
+  const std::vector<int> sizes = plan.piece_sizes();
+  return {.micro_batch_size = sizes.front(),
+          .optimizer = plan.optimizer,
+          .seed = plan.seed,
+          .other_sizes = {sizes.begin() + 1, sizes.end()}};
 }
 
 CheckpointedRun run_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
@@ -299,8 +341,8 @@ std::unique_ptr<exec::Feed> reading_ahead(const TrainingPlan& plan, exec::Feed& 
 TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
                      const std::vector<models::StageRange>& ranges,
                      const CheckpointRequest& checkpoints) {
-  exec::DataFeed data_feed(plan.data.train, plan.model.input, plan.batch_size,
-                           plan.shape.micro_batches, plan.seed, plan.augmentation);
+  exec::DataFeed data_feed(plan.data.train, plan.model.input, plan.batches, plan.seed,
+                           plan.augmentation);
   const std::unique_ptr<exec::Feed> ahead = reading_ahead(plan, data_feed);
   exec::Feed& feed = ahead ? *ahead : data_feed;
   TrainJournal journal(plan);

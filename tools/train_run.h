@@ -33,9 +33,10 @@ struct TrainingPlan {
   models::DataSplit data;
   std::string data_name;
   int batch_size = 0;
-  int batches_per_epoch = 0;
+  models::BatchSizes batches{1, {}};
   models::OptimizerSpec optimizer;
-  models::RateSchedule rate;
+  models::RateSchedule rate;  ///< of a batch of batch_size samples
+  double rate_power = 0;      ///< of a batch's size over batch_size, as the rate goes with it
   std::optional<models::GradientClip> clip = {};
   std::uint64_t seed = 0;
   int threads = 0;                         ///< 0: as many as lanes or cores
@@ -46,7 +47,11 @@ struct TrainingPlan {
   int evaluate_every = 0;              ///< batches between points of the test curve; 0: none
   std::optional<RunClock> clock = {};  ///< simulated; empty: only the measured one
 
-  int piece_size() const { return batch_size / shape.micro_batches; }
+  /// Samples of micro-batches, the most first.
+  std::vector<int> piece_sizes() const { return batches.part_sizes(shape.batches); }
+  int piece_size() const { return piece_sizes().front(); }
+  double rate_of(int batch) const;
+  double mean_batch_size() const;
 };
 
 /// How well the network did in the middle of its training.

@@ -50,6 +50,11 @@ models::OptimizerSpec asked_optimizer(const Arguments& arguments) {
   return spec;
 }
 
+double asked_rate_power(const Arguments& arguments) {
+  if (!arguments.has("lr-scaling")) return 0;
+  return arguments.choice("lr-scaling", {"linear", "sqrt"}) == "linear" ? 1 : 0.5;
+}
+
 models::RateSchedule asked_rate(const Arguments& arguments, int batch_size) {
   const double asked = arguments.real("lr", 0.1, 0);
   if (asked == 0) arguments.refuse("lr", *arguments.text("lr"), "must be greater than 0");
@@ -58,9 +63,8 @@ models::RateSchedule asked_rate(const Arguments& arguments, int batch_size) {
           "--lr-scaling linear|sqrt and --lr-base-batch N belong together: the rate is that of N "
           "samples a batch");
   if (arguments.has("lr-scaling")) {
-    const bool linear = arguments.choice("lr-scaling", {"linear", "sqrt"}) == "linear";
     const double times = static_cast<double>(batch_size) / arguments.whole("lr-base-batch", 1);
-    rate *= linear ? times : std::sqrt(times);
+    rate *= std::pow(times, asked_rate_power(arguments));
   }
   return models::RateSchedule::parse(arguments.text("lr-schedule", "constant"), rate);
 }

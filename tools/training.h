@@ -20,6 +20,8 @@ inline constexpr std::string_view optimizer_help =
     "amsgrad, radam, lars or lamb, with keys as in momentum:momentum=0.9 (sgd)";
 /// --optimizer with --weight-decay.
 models::OptimizerSpec asked_optimizer(const Arguments& arguments);
+/// --lr-scaling: the power of a batch's size that the rate goes with; 0 without it.
+double asked_rate_power(const Arguments& arguments);
 /// --lr and --lr-schedule; with --lr-scaling the rate is that of --lr-base-batch samples a batch.
 models::RateSchedule asked_rate(const Arguments& arguments, int batch_size);
 /// Throws Error for an optimizer with momentum where compressed gradients bring their own, and for

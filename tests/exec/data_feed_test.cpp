@@ -56,7 +56,6 @@ TEST(DataFeed, SplitsABatchIntoItsMicroBatches) {
 TEST(DataFeed, DrawsNoSampleTwiceInAnEpochAndDependsOnTheSeed) {
   const models::Dataset data = ten_images();
   DataFeed feed(data, data.shape, 5, 1, 3);
-  EXPECT_EQ(feed.batches_per_epoch(), 2);
   std::set<int> epoch;
   for (const int batch : {0, 1}) {
     for (const int label : labels_of(feed, batch)) epoch.insert(label);
@@ -64,6 +63,26 @@ TEST(DataFeed, DrawsNoSampleTwiceInAnEpochAndDependsOnTheSeed) {
   EXPECT_EQ(epoch.size(), 10U);
   DataFeed other(data, data.shape, 5, 1, 4);
   EXPECT_NE(labels_of(other, 0), labels_of(feed, 0));
+}
+
+// Batches of 4, 4 and 2 in two parts; of 7 in 3, 2 and 2.
+TEST(DataFeed, WeighsMicroBatchesByTheirSamples) {
+  const models::Dataset data = ten_images();
+  DataFeed halves(data, data.shape,
+                  models::BatchSizes(10, {.batch_size = 4, .micro_batches = 2, .uneven = true}), 3);
+  EXPECT_EQ(labels_of(halves, 5).size(), 1U);
+  EXPECT_EQ(halves.weight(MicroBatch{5}), 1);
+  std::set<int> epoch;
+  for (int i = 0; i < 6; ++i) {
+    for (const int label : labels_of(halves, i)) epoch.insert(label);
+  }
+  EXPECT_EQ(epoch.size(), 10U);
+  DataFeed thirds(data, data.shape,
+                  models::BatchSizes(10, {.batch_size = 7, .micro_batches = 3, .uneven = true}), 3);
+  EXPECT_EQ(thirds.first_sample(MicroBatch{1}), 3);
+  EXPECT_EQ(thirds.first_sample(MicroBatch{2}), 5);
+  EXPECT_DOUBLE_EQ(thirds.weight(MicroBatch{0}), 9.0 / 7);
+  EXPECT_DOUBLE_EQ(thirds.weight(MicroBatch{2}), 6.0 / 7);
 }
 
 TEST(DataFeed, RefusesABatchThatDoesNotSplitEvenly) {

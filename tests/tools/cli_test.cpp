@@ -139,13 +139,6 @@ TEST(CommandLine, TakesASingleValuedFlagOnce) {
   expect_refused(folder.run("simulate --schedule"));
 }
 
-TEST(CommandLine, SaysWhatThisVersionDoesNotHave) {
-  const Folder folder;
-  const Outcome outcome = folder.run("train --schedule bp --model mlp --data digits --uneven yes");
-  expect_refused(outcome);
-  EXPECT_THAT(outcome.err, HasSubstr("not available in this version"));
-}
-
 struct BadValue {
   const char* arguments;
   const char* setting;  ///< what the message names

@@ -88,6 +88,67 @@ std::vector<double> losses_of(const Folder& folder, const std::string& flags) {
   return losses;
 }
 
+// 64 samples in micro-batches of 22, 21 and 21 learn as the 64 together, and dropout draws the
+// same; an epoch of 1437 digits ends with a batch of 29.
+TEST(Train, MicroBatchesOfDifferentSizesWeighByTheirSamples) {
+  const Folder folder;
+  folder.write("net.json", R"({"name": "n", "input": [1, 8, 8], "layers": [
+    {"name": "a", "kind": "linear", "features": 24}, {"name": "b", "kind": "relu"},
+    {"name": "c", "kind": "dropout", "probability": 0.5},
+    {"name": "d", "kind": "linear", "features": 10}]})");
+  const auto losses = [&](const std::string& flags) {
+    folder.json(
+        "train --model net.json --data digits --epochs 1 --lr 0.5 --uneven yes --metrics "
+        "m.jsonl " +
+        flags);
+    std::istringstream lines(folder.read("m.jsonl"));
+    std::vector<double> all;
+    for (std::string line; std::getline(lines, line);) {
+      all.push_back(json::parse(line)["loss"].get<double>());
+    }
+    return all;
+  };
+  const std::vector<double> whole = losses("--schedule bp --stages 1");
+  EXPECT_EQ(whole.size(), 23u);
+  EXPECT_LT(whole.back(), 0.8 * whole.front());
+  for (const char* flags : {"--schedule gpipe --stages 2 --microbatches 3",
+                            "--schedule zb-h1 --stages 3 --microbatches 5 --threads 2"}) {
+    const std::vector<double> parts = losses(flags);
+    ASSERT_EQ(parts.size(), whole.size());
+    for (std::size_t n = 0; n < whole.size(); ++n) EXPECT_NEAR(parts[n], whole[n], 1e-4 * whole[n]);
+  }
+}
+
+// 1437 digits: 10 batches of 16, 10 of 32 .. up to 64; the rate goes with them.
+TEST(Train, BatchesGrowUpARamp) {
+  const Folder folder;
+  folder.json(
+      "train --schedule fdg --stages 2 --steps 40 --batch-ramp start=16,step=16,every=10 "
+      "--lr-scaling linear --lr-base-batch 64 --lr 0.4 --metrics m.jsonl" +
+      mlp);
+  std::istringstream lines(folder.read("m.jsonl"));
+  std::vector<double> rates;
+  for (std::string line; std::getline(lines, line);) {
+    rates.push_back(json::parse(line)["lr"].get<double>());
+  }
+  ASSERT_EQ(rates.size(), 40u);
+  for (std::size_t n = 0; n < 40; ++n) EXPECT_DOUBLE_EQ(rates[n], 0.1 * (1.0 + double(n / 10)));
+}
+
+TEST(Train, SeveralSizesAreRefusedWhereOneIsMeant) {
+  const Folder folder;
+  const std::string run = "train --schedule fdg --stages 2 --batch-size 50 " + mlp + " ";
+  expect_refused(folder.run(run + "--batch-ramp start=60,step=1,every=1"));
+  expect_refused(folder.run(run + "--batch-ramp start=1,step=1"));
+  const Outcome heads = folder.run("train --schedule dgl --stages 2 --uneven yes" + mlp);
+  expect_refused(heads);
+  EXPECT_THAT(heads.err, HasSubstr("local heads"));
+  const Outcome timed =
+      folder.run(run + "--uneven yes --clock simulated --cluster 4xP40");
+  expect_refused(timed);
+  EXPECT_THAT(timed.err, HasSubstr("micro-batches of 50 and 38 samples"));
+}
+
 TEST(Train, LearnsTheDigitsByEveryOptimizer) {
   const Folder folder;
   struct Case {
