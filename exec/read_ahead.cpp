@@ -20,7 +20,14 @@ ReadAheadFeed::~ReadAheadFeed() {
 }
 
 void ReadAheadFeed::work() {
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
+  std::size_t begin = 0;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stopped_ || begin_ >= 0; });
+    if (stopped_) return;
+    begin = static_cast<std::size_t>(begin_);
+  }
+  for (std::size_t i = begin; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
     {
       std::unique_lock lock(mutex_);
@@ -54,7 +61,10 @@ Tensor ReadAheadFeed::input(MicroBatch i) {
   if (slot.state != State::made) ++waits_;
   if (slot.state == State::open || slot.state == State::taken) {
     slot.state = State::taken;
+    const bool begins = begin_ < 0;
+    if (begins) begin_ = i.value;
     lock.unlock();
+    if (begins) changed_.notify_all();
     return feed_.input(i);
   }
   changed_.wait(lock, [&] { return slot.state == State::made; });

@@ -12,10 +12,10 @@
 
 namespace unlatch::exec {
 
-/// Gives what another feed gives, of micro-batches 0, 1, .. in this order and at most `most` inputs
-/// ahead, again once half of them are taken. Whoever asks for one that has not been begun makes it
-/// himself, so that no order of asking waits for another. What making an input throws is thrown
-/// where it is asked for.
+/// Gives what another feed gives, of the micro-batches behind the first one asked for, in their
+/// order and at most `most` inputs ahead, again once half of them are taken. Whoever asks for one
+/// that has not been begun makes it himself, so that no order of asking waits for another. What
+/// making an input throws is thrown where it is asked for.
 class ReadAheadFeed : public Feed {
  public:
   /// `feed` must outlive it.
@@ -50,6 +50,7 @@ class ReadAheadFeed : public Feed {
   std::vector<Slot> slots_;  ///< by micro-batch
   int ready_ = 0;            ///< made and not taken
   int waits_ = 0;
+  int begin_ = -1;  ///< the first one asked for; -1: none yet
   bool stopped_ = false;
   std::thread worker_;  ///< the last member: it uses all others
 };

@@ -58,47 +58,53 @@ void require_same_run(const std::string& file, const exec::StateReader& reader,
 }
 
 /// The batches that are done then.
-int restore(const CheckpointFolder& folder, const RunIdentity& identity, exec::StageRunner& runner,
-            TrainJournal& journal) {
+int restore(const CheckpointFolder& folder, const RunIdentity& identity, const RunState& state) {
   const Found found = newest_sound(folder);
   require_same_run(folder.file(found.step), *found.file, identity);
-  runner.visit_state(*found.file);
-  journal.visit_state(*found.file);
+  state.visit(*found.file);
   found.file->require_end();
   return found.step;
 }
 
-void save(CheckpointFolder& folder, int step, const RunIdentity& identity,
-          exec::StageRunner& runner, TrainJournal& journal) {
+void save(CheckpointFolder& folder, int step, const RunIdentity& identity, const RunState& state) {
   exec::StateWriter writer(models::TensorType::f32);
-  runner.visit_state(writer);
-  journal.visit_state(writer);
+  state.visit(writer);
   folder.save(step, [&](std::ostream& out) { writer.write(out, {{run_key, identity.to_text()}}); });
 }
 
 }  // namespace
 
+void RunState::visit(exec::StateVisitor& visitor) const {
+  runner.visit_state(visitor);
+  journal.visit_state(visitor);
+  std::vector<TestPoint> none;
+  if (curve != nullptr) {
+    curve->visit_state(visitor);
+  } else {
+    visit_points(visitor, none);
+  }
+}
+
 CheckpointedRun run_with_checkpoints(const CheckpointRequest& request, const TaskGraph& graph,
-                                     exec::StageRunner& runner, TrainJournal& journal,
-                                     const exec::CpuOptions& options) {
+                                     const RunState& state, const exec::CpuOptions& options) {
   const RunIdentity& identity = request.identity.value();
   CheckpointSummary summary;
   CheckpointFolder folder(request.save_to.value_or(""));
   if (request.resume_from) {
-    summary.resumed_at = restore(CheckpointFolder(*request.resume_from), identity, runner, journal);
+    summary.resumed_at = restore(CheckpointFolder(*request.resume_from), identity, state);
     say(fmt::format("resumed at step {}", *summary.resumed_at));
     if (request.saves_where_it_resumes()) folder.use(*summary.resumed_at);
   }
   const auto save_now = [&](int step) {
     const auto begin = std::chrono::steady_clock::now();
-    save(folder, step, identity, runner, journal);
+    save(folder, step, identity, state);
     summary.saving += std::chrono::steady_clock::now() - begin;
     ++summary.saved;
   };
   const exec::Stops stops{.done = summary.resumed_at.value_or(0),
                           .every = request.save_to ? request.every : 0,
                           .at_stop = save_now};
-  exec::StoppingRun run = exec::run_with_stops(graph, runner, options, stops);
+  exec::StoppingRun run = exec::run_with_stops(graph, state.runner, options, stops);
   return {std::move(run), summary};
 }
 

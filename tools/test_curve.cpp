@@ -100,6 +100,7 @@ void TestCurve::evaluate_ready() {
     if (ready_.empty()) return;
     const auto [batch, snapshot] = std::move(ready_.front());
     ready_.pop_front();
+    evaluates_ = true;
     changed_.notify_all();
     lock.unlock();
     std::exception_ptr failure;
@@ -110,12 +111,35 @@ void TestCurve::evaluate_ready() {
       failure = std::current_exception();
     }
     lock.lock();
+    evaluates_ = false;
     if (failure) {
       failure_ = failure;
       changed_.notify_all();
       return;
     }
     points_.push_back(point);
+    changed_.notify_all();
+  }
+}
+
+void TestCurve::visit_state(exec::StateVisitor& visitor) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return failure_ || (ready_.empty() && !evaluates_); });
+  if (failure_) std::rethrow_exception(failure_);
+  visit_points(visitor, points_);
+}
+
+void visit_points(exec::StateVisitor& visitor, std::vector<TestPoint>& points) {
+  const exec::StateVisitor::Scope scope(visitor, "test curve");
+  std::size_t size = points.size();
+  visitor.number(size);
+  points.resize(size);
+  for (TestPoint& point : points) {
+    visitor.number(point.batch);
+    visitor.value(point.test.accuracy);
+    visitor.value(point.test.loss);
+    visitor.number(point.test.correct);
+    visitor.number(point.test.samples);
   }
 }
 

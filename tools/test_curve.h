@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "exec/evaluate.h"
+#include "exec/state_visitor.h"
 #include "exec/tensor.h"
 #include "schedules/graph.h"
 #include "tools/train_run.h"
@@ -33,6 +34,8 @@ class TestCurve {
   /// What the executor observes: stage k of the first copy after its update number `version`.
   /// Thread-safe. Throws what an evaluation has thrown.
   void note(Stage k, int version, const exec::Tensor& weights, std::span<const float> statistics);
+  /// The points until now, once all that are ready are evaluated. While no task runs.
+  void visit_state(exec::StateVisitor& visitor);
   /// Waits for the last evaluation. Throws what one has thrown, and RunError, naming the batch, for
   /// a loss that is no number. Call when the run has ended.
   std::vector<TestPoint> finish();
@@ -54,8 +57,12 @@ class TestCurve {
   std::deque<std::pair<int, Snapshot>> ready_;  ///< all stages are there; batches ascend
   std::vector<TestPoint> points_;
   std::exception_ptr failure_;
-  bool ended_ = false;  ///< no more updates come
+  bool evaluates_ = false;  ///< now
+  bool ended_ = false;      ///< no more updates come
   std::thread evaluator_;
 };
+
+/// What visit_state() visits, of a run without a curve as well.
+void visit_points(exec::StateVisitor& visitor, std::vector<TestPoint>& points);
 
 }  // namespace unlatch::tools

@@ -11,12 +11,12 @@ std::vector<TimedPoint> timed_points(const FinishedRun& run) {
   std::vector<TestPoint> points = run.result.curve;
   points.push_back({.batch = run.plan.shape.batches - 1, .test = run.result.test});
   std::vector<TimedPoint> timed;
+  const int resumed_at = run.result.checkpoints.resumed_at.value_or(0);
   for (const TestPoint& point : points) {
     const auto batch = static_cast<std::size_t>(point.batch);
-    TimedPoint& added = timed.emplace_back(TimedPoint{.step = point.batch + 1,
-                                                      .test = point.test,
-                                                      .measured_ms = to_ms(measured.updates[batch]),
-                                                      .simulated_ms = {}});
+    TimedPoint& added = timed.emplace_back(TimedPoint{
+        .step = point.batch + 1, .test = point.test, .measured_ms = {}, .simulated_ms = {}});
+    if (added.step > resumed_at) added.measured_ms = to_ms(measured.updates[batch]);
     if (run.plan.clock) added.simulated_ms = to_ms(run.plan.clock->updates[batch]);
   }
   return timed;
@@ -41,8 +41,9 @@ Json test_curve_json(const FinishedRun& run) {
                       {"epoch", run.plan.batches.batch(point.step - 1).epoch},
                       {"test_accuracy", point.test.accuracy},
                       {"test_loss", number_json(point.test.loss)},
-                      {"time_ms", point.measured_ms},
+                      {"time_ms", nullptr},
                       {"simulated_ms", nullptr}});
+    if (point.measured_ms) points.back()["time_ms"] = *point.measured_ms;
     if (point.simulated_ms) points.back()["simulated_ms"] = *point.simulated_ms;
   }
   return points;
@@ -54,10 +55,10 @@ Table test_curve_table(const FinishedRun& run) {
   Table table(columns);
   for (const TimedPoint& point : timed_points(run)) {
     const double epochs = epochs_until(run.plan.batches, point.step);
-    std::vector<std::string> cells{fmt::format("{}", point.step), format_number(epochs, 2),
-                                   fmt::format("{:.2f}%", point.test.accuracy * 100),
-                                   fmt::format("{:.4f}", point.test.loss),
-                                   format_number(point.measured_ms / 1e3)};
+    std::vector<std::string> cells{
+        fmt::format("{}", point.step), format_number(epochs, 2),
+        fmt::format("{:.2f}%", point.test.accuracy * 100), fmt::format("{:.4f}", point.test.loss),
+        point.measured_ms ? format_number(*point.measured_ms / 1e3) : "-"};
     if (point.simulated_ms) cells.push_back(format_number(*point.simulated_ms / 1e3));
     table.add(cells);
   }

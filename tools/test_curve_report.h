@@ -11,10 +11,10 @@ namespace unlatch::tools {
 struct TimedPoint {
   int step = 0;
   exec::Evaluation test;
-  double measured_ms = 0;
+  std::optional<double> measured_ms;  ///< empty before a run went on from a checkpoint
   std::optional<double> simulated_ms;
   /// Simulated where there is such a clock.
-  double ms() const { return simulated_ms.value_or(measured_ms); }
+  double ms() const { return simulated_ms ? *simulated_ms : measured_ms.value(); }
 };
 
 /// The end of the training comes last.

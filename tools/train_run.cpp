@@ -245,13 +245,12 @@ exec::DnnRun run_of(const TrainingPlan& plan) {
 }
 
 CheckpointedRun run_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
-                           const CheckpointRequest& checkpoints, exec::StageRunner& runner,
-                           TrainJournal& journal) {
+                           const CheckpointRequest& checkpoints, const RunState& state) {
   const exec::CpuOptions options{.workers = plan.threads};
   if (!checkpoints.is_empty()) {
-    return run_with_checkpoints(checkpoints, graph, runner, journal, options);
+    return run_with_checkpoints(checkpoints, graph, state, options);
   }
-  exec::CpuBackend backend(graph, runner, options);
+  exec::CpuBackend backend(graph, state.runner, options);
   return {.run = {exec::run(graph, backend), backend.workers()}, .summary = {}};
 }
 
@@ -281,7 +280,7 @@ Trained train_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
   }
   exec::StageRunner runner(graph, modules, feed, rate_of_batch(plan), std::move(observer),
                            lent_heads, plan.statistics, plan.clip);
-  CheckpointedRun ran = run_on_cpu(plan, graph, checkpoints, runner, journal);
+  CheckpointedRun ran = run_on_cpu(plan, graph, checkpoints, {runner, journal, curve});
   Trained trained{.timeline = std::move(ran.run.timeline),
                   .model = {},
                   .workers = ran.run.workers,

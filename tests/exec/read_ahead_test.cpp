@@ -53,15 +53,27 @@ TEST(ReadAheadFeed, GivesEveryInputOnce) {
 TEST(ReadAheadFeed, IsAheadByNoMoreThanItIsTold) {
   CountingFeed host;
   ReadAheadFeed feed(host, 100, 4);
-  host.wait_for(4);
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  EXPECT_EQ(host.made, 4);
   EXPECT_EQ(value(feed.input(MicroBatch{0})), 0);
-  EXPECT_EQ(value(feed.input(MicroBatch{1})), 1);
-  host.wait_for(6);
+  host.wait_for(5);
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  EXPECT_EQ(host.made, 6);
-  EXPECT_EQ(feed.waits(), 0);
+  EXPECT_EQ(host.made, 5);
+  EXPECT_EQ(value(feed.input(MicroBatch{1})), 1);
+  EXPECT_EQ(value(feed.input(MicroBatch{2})), 2);
+  host.wait_for(7);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(host.made, 7);
+  EXPECT_EQ(feed.waits(), 1);
+}
+
+// As a run does that goes on from a checkpoint.
+TEST(ReadAheadFeed, BeginsWhereItIsFirstAsked) {
+  CountingFeed host;
+  ReadAheadFeed feed(host, 100, 4);
+  EXPECT_EQ(value(feed.input(MicroBatch{60})), 60);
+  host.wait_for(5);
+  EXPECT_EQ(value(feed.input(MicroBatch{61})), 61);
+  EXPECT_EQ(value(feed.input(MicroBatch{64})), 64);
+  EXPECT_EQ(feed.waits(), 1);
 }
 
 TEST(ReadAheadFeed, MakesWhatIsAskedForInAnyOrder) {

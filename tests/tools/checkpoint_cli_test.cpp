@@ -70,6 +70,26 @@ TEST(Checkpoint, AResumedRunLeavesTheFilesOfOneThatWasNotStopped) {
   }
 }
 
+// Points before the stop have no measured time any more.
+TEST(Checkpoint, AResumedRunHasTheWholeTestCurve) {
+  for (const std::string schedule : {"--schedule fdg", "--schedule 1f1b --microbatches 4"}) {
+    SCOPED_TRACE(schedule);
+    const Folder folder;
+    const std::string command =
+        small + schedule + " --evaluate-every 8 --checkpoint c --checkpoint-every 17 ";
+    const json whole = folder.json(command)["test_curve"];
+    const json resumed = folder.json(command + "--resume c")["test_curve"];
+    ASSERT_EQ(whole.size(), 5u);
+    ASSERT_EQ(resumed.size(), 5u);
+    for (std::size_t n = 0; n < 5; ++n) {
+      for (const char* what : {"step", "epoch", "test_accuracy", "test_loss"}) {
+        EXPECT_EQ(resumed[n][what], whole[n][what]);
+      }
+      EXPECT_EQ(resumed[n]["time_ms"].is_null(), whole[n]["step"] <= 34);
+    }
+  }
+}
+
 TEST(Checkpoint, SurvivesKillsAtAnyMoment) {
   const Folder folder;
   const std::string long_run =
