@@ -13,11 +13,17 @@ namespace {
 
 constexpr std::int64_t few_tasks = 200'000;
 constexpr std::int64_t most_tasks = 1'000'000;
+/// Of a run that is still too short for its longest waits: about 2 GB.
+constexpr std::int64_t most_tasks_of_deep = 32'000'000;
 
 /// How far apart in batches tasks wait for each other.
 struct Reach {
   int back = 0;   ///< furthest earlier batch that a task waits for
   int ahead = 0;  ///< how far a lane runs ahead of a task: so many last batches are the drain
+
+  int window() const { return std::max(1, back); }
+  /// Batches of a run in which a repetition can show.
+  int batches_to_repeat() const { return ahead + 2 * window() + 2; }
 };
 
 /// First and last batch among the tasks that a barrier waits for.
@@ -172,17 +178,37 @@ int last_before_drain(const TaskGraph& graph, const Reach& reach) {
 }
 
 /// The exact period where the batches before the drain repeat, else the mean over their later half.
-SteadyState read_period(const TaskGraph& graph, const Timeline& timeline) {
+SteadyState read_period(const TaskGraph& graph, const Timeline& timeline, const Reach& reach) {
   const std::vector<nanoseconds> ends = batch_ends(graph, timeline);
-  const Reach reach = reach_of(graph);
+  const std::vector<std::uint64_t> prints = fingerprints(graph, timeline, ends);
   const int last = last_before_drain(graph, reach);
-  const int window = std::max(1, reach.back);
-  const int cycle = cycle_of(fingerprints(graph, timeline, ends), ends, last, window);
-  if (cycle == 0) return mean_between(ends, last / 2, last);
+  // Where transfers share links, those that are missing in the drain leave their mark further back.
+  for (const int anchor : {last, last - last / 4}) {
+    const int cycle = cycle_of(prints, ends, anchor, reach.window());
+    if (cycle == 0) continue;
+    SteadyState steady;
+    steady.cycle = cycle;
+    steady.batches = graph.shape().batches;
+    steady.batch_period_ns =
+        static_cast<double>((ends[anchor] - ends[anchor - cycle]).count()) / cycle;
+    return steady;
+  }
+  return mean_between(ends, last / 2, last);
+}
+
+/// A run and what is known of it.
+struct Probe {
+  int batches = 0;
+  nanoseconds makespan{0};
+};
+
+/// What a batch adds to a run; beginning and end, of whatever length, are in both.
+SteadyState added_by_a_batch(const Probe& shorter, const Probe& longer) {
   SteadyState steady;
-  steady.cycle = cycle;
-  steady.batches = graph.shape().batches;
-  steady.batch_period_ns = static_cast<double>((ends[last] - ends[last - cycle]).count()) / cycle;
+  steady.exact = false;
+  steady.batches = longer.batches;
+  steady.batch_period_ns = static_cast<double>((longer.makespan - shorter.makespan).count()) /
+                           (longer.batches - shorter.batches);
   return steady;
 }
 
@@ -211,6 +237,7 @@ std::vector<nanoseconds> batch_ends(const TaskGraph& graph, const Timeline& time
 
 SteadyState steady_state(const GraphOfBatches& graph_of, const CostModel& costs) {
   int batches = 3;
+  Probe shorter;
   while (true) {
     const TaskGraph graph = graph_of(batches);
     const std::int64_t tasks = graph.size();
@@ -220,14 +247,26 @@ SteadyState steady_state(const GraphOfBatches& graph_of, const CostModel& costs)
       batches = 24;
       continue;
     }
-    const SteadyState steady = read_period(graph, run(graph, costs));
-    if (steady.exact || (batches > 3 && 2 * tasks > most_tasks)) return steady;
-    batches *= 2;
+    const Reach reach = reach_of(graph);
+    const Timeline timeline = run(graph, costs);
+    const SteadyState steady = read_period(graph, timeline, reach);
+    if (steady.exact) return steady;
+    const Probe probe{batches, makespan(timeline)};
+    const bool too_short = batches < reach.batches_to_repeat();
+    const std::int64_t tasks_a_batch = tasks / batches;
+    int next = 2 * batches;
+    if (too_short && tasks_a_batch * reach.batches_to_repeat() <= most_tasks_of_deep) {
+      next = std::max(next, reach.batches_to_repeat());
+    } else if (batches > 3 && tasks_a_batch * next > most_tasks) {
+      return too_short ? added_by_a_batch(shorter, probe) : steady;
+    }
+    shorter = probe;
+    batches = next;
   }
 }
 
 SteadyState steady_state_of(const TaskGraph& graph, const Timeline& timeline) {
-  return read_period(graph, timeline);
+  return read_period(graph, timeline, reach_of(graph));
 }
 
 SteadyState mean_period(const TaskGraph& graph, const Timeline& timeline, int done) {

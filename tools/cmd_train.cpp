@@ -51,6 +51,7 @@ Json measured_json(const Report& report, int most_path) {
   add_shape(json, plan.shape);
   add_run(json, report.tasks.graph(), report.tasks.timeline(), report.metrics,
           report.memory.by_layers, most_path);
+  add_peaks(json, run.graph, report.memory.by_layers);
   json["steady_state"] = {{"batch_period_ms", report.period_ms()},
                           {"speedup_over_bp", nullptr},
                           {"utilization", nullptr}};
@@ -121,9 +122,10 @@ std::string to_text(const Report& report) {
   text += checkpoints_text(run.result.checkpoints);
   if (plan.evaluate_every > 0) text += fmt::format("\n{}", test_curve_table(run).text());
   return text + fmt::format(
-                    "\n{}\n{}\nMost memory of a rank, predicted from its layers or its tensors, "
+                    "\n{}{}\n{}\nMost memory of a rank, predicted from its layers or its tensors, "
                     "and kept:\n{}",
                     ranks_table(report.metrics, report.memory.by_layers).text(),
+                    peak_text(run.graph, report.memory.by_layers),
                     stages_table(report.tasks.graph(), report.metrics).text(),
                     memory_table(run.result.memory, report.memory).text());
 }

@@ -95,6 +95,16 @@ void add_figures(Json& json, const Shape& shape, const Metrics& metrics,
   json["stages_detail"] = stages_json(shape, metrics);
 }
 
+void add_peaks(Json& json, const TaskGraph& graph, const std::vector<RankMemory>& memory) {
+  for (std::size_t r = 0; r < memory.size(); ++r) {
+    const MemoryLevel& peak = memory[r].peak;
+    Json& rank = json["ranks_detail"][r];
+    rank["peak_memory_at_ms"] = to_ms(peak.at);
+    rank["peak_memory_task"] = nullptr;  // before any
+    if (peak.cause.value >= 0) rank["peak_memory_task"] = label(graph.task(peak.cause));
+  }
+}
+
 void add_run(Json& json, const TaskGraph& graph, const Timeline& timeline, const Metrics& metrics,
              const std::vector<RankMemory>& memory, int most_path) {
   add_figures(json, graph.shape(), metrics, memory);
@@ -126,6 +136,7 @@ Json simulation_json(const Simulation& simulation, int most_path) {
   add_shape(json, simulation.shape);
   add_run(json, simulation.graph, simulation.timeline, simulation.metrics, simulation.memory,
           most_path);
+  add_peaks(json, simulation.graph, simulation.memory);
   json["steady_state"] = steady_json(simulation.steady, simulation.work);
   if (const auto& runs = simulation.distribution) {
     json["distribution"] = distribution_json(*runs);

@@ -9,6 +9,8 @@ namespace unlatch::tools {
 /// Figures of a run: from "makespan_ms" to "stages_detail".
 void add_figures(Json& json, const Shape& shape, const Metrics& metrics,
                  const std::vector<RankMemory>& memory);
+/// To the ranks of add_run(): since when each keeps its most, and the task that brought it.
+void add_peaks(Json& json, const TaskGraph& graph, const std::vector<RankMemory>& memory);
 /// Facts of a run that only its timeline decides: from "makespan_ms" to "transfers". `most_path`
 /// limits the critical path (0: all of it). Shared by predicted and measured runs.
 void add_run(Json& json, const TaskGraph& graph, const Timeline& timeline, const Metrics& metrics,

@@ -1,5 +1,7 @@
 #include "tools/simulation_text.h"
 
+#include <algorithm>
+
 #include "sim/units.h"
 #include "tools/terminal.h"
 #include "tools/text.h"
@@ -116,6 +118,18 @@ std::string parameters_text(const Options& options) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+std::string peak_text(const TaskGraph& graph, const std::vector<RankMemory>& memory) {
+  const auto most =
+      std::ranges::max_element(memory, {}, [](const RankMemory& rank) { return rank.peak.bytes; });
+  if (most == memory.end() || most->peak.bytes == 0) return "";
+  const MemoryLevel& peak = most->peak;
+  return fmt::format(
+      "most memory     {} on rank {}, {}\n", sim::format_size(peak.bytes), most - memory.begin(),
+      peak.cause.value < 0
+          ? "before any task"
+          : fmt::format("from {} ms on by {}", format_ms(peak.at), label(graph.task(peak.cause))));
+}
+
 Table ranks_table(const Metrics& metrics, const std::vector<RankMemory>& memory) {
   std::vector<std::string> columns{"rank",     "busy",   "recompute", "idle",  "F+B",   "forward",
                                    "backward", "update", "transfer",  "queue", "start", "end",
@@ -173,6 +187,7 @@ std::string simulation_text(const Simulation& s, int most_path) {
       "\nTimes in ms; idle time by what it waits for (locks, transfer, queue), or "
       "before the first and after the last task:\n{}",
       ranks_table(s.metrics, s.memory).text());
+  text += peak_text(s.graph, s.memory);
   text += fmt::format("\n{}", stages_table(s.graph, s.metrics).text());
   return text + fmt::format("\n{}", path_text(s, most_path));
 }

@@ -9,6 +9,8 @@
 namespace unlatch::tools {
 
 /// Busy and idle time of each rank, idle by cause, and what it keeps.
+/// On which rank the most is kept, since when and by which task; empty where sizes are unknown.
+std::string peak_text(const TaskGraph& graph, const std::vector<RankMemory>& memory);
 Table ranks_table(const Metrics& metrics, const std::vector<RankMemory>& memory);
 Table stages_table(const Metrics& metrics);
 inline Table stages_table(const TaskGraph&, const Metrics& metrics) {

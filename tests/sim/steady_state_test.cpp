@@ -72,6 +72,25 @@ TEST(SteadyState, NeedsFewBatchesOfALargeSynchronousSchedule) {
   EXPECT_DOUBLE_EQ(steady.batch_period_ns, (512 + 31) * 3e6);
 }
 
+// Unit costs: every rank is busy all the time. The longest waits span 400 batches, so that a run of
+// a million tasks has no steady part.
+TEST(SteadyState, FindsThePeriodOfADeepPipeline) {
+  const StageCosts costs = unit_costs(200);
+  const SteadyState steady = steady_state(any_batches("dsp", {.stages = 200}), costs);
+  EXPECT_TRUE(steady.exact);
+  EXPECT_DOUBLE_EQ(steady.batch_period_ns, 3e6);
+}
+
+// A million batches between F and B of stage 0: no run is long enough, but one batch more takes as
+// much more time.
+TEST(SteadyState, ReportsWhatABatchAddsWhereNoRunIsLongEnough) {
+  const StageCosts costs = unit_costs(4);
+  const SteadyState steady =
+      steady_state(any_batches("dsp:staleness=1000000/600000/300000/0", {.stages = 4}), costs);
+  EXPECT_FALSE(steady.exact);
+  EXPECT_DOUBLE_EQ(steady.batch_period_ns, 3e6);
+}
+
 TEST(SteadyState, ReportsAMeanWhenNothingRepeatsInTime) {
   // Stage 1 is slower by 1 ns of 3 ms: the lead of stage 0 is used up after about a million
   // batches.

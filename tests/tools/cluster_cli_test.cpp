@@ -130,6 +130,36 @@ TEST(ClusterCli, LetsTransfersShareALink) {
   EXPECT_LT(together, 2 * apart);
 }
 
+/// Two nodes of two devices and one of two slower ones.
+constexpr const char* three_nodes =
+    R"({"name": "h", "device_types": {"P": {"tflops": {"fp32": 10, "bf16": 50}, "memory":
+  "24GB", "memory_bandwidth": "300GB/s"}, "Q": {"tflops": {"fp32": 5, "bf16": 20},
+  "memory": "12GB", "memory_bandwidth": "200GB/s"}}, "node": [{"count": 2, "devices":
+  {"type": "P", "count": 2}, "switches": ["s"], "links": [{"from": "device", "to": "s",
+  "bandwidth": "10GB/s", "latency": "5us"}]}, {"count": 1, "devices": [{"type": "Q",
+  "count": 2}], "switches": ["s"], "links": [{"from": "device", "to": "s", "bandwidth":
+  "5GB/s", "latency": "5us"}]}], "network": {"switches": ["f"], "links": [{"from":
+  "node.s", "to": "f", "bandwidth": "1GB/s", "latency": "20us"}]}})";
+
+// The last batches meet none that come later on the links, the others repeat: three more batches
+// add three periods.
+TEST(ClusterCli, FindsARepetitionOnSharedLinksBeforeTheDrain) {
+  const Folder folder;
+  folder.write("c.json", three_nodes);
+  const auto run = [&](int batches) {
+    return folder.json(fmt::format(
+        "simulate --cluster c.json --model resnet20 --batch-size 64 --schedule 1f1b --stages 3 "
+        "--microbatches 4 --replicas 2 --partition 3/2/18 --contention fair "
+        "--placement 0,1,2,3,4,5 --batches {}",
+        batches));
+  };
+  const json longer = run(303);
+  EXPECT_TRUE(longer["steady_state"]["exact"]);
+  EXPECT_NEAR(longer["steady_state"]["batch_period_ms"].get<double>(),
+              (longer["makespan_ms"].get<double>() - run(300)["makespan_ms"].get<double>()) / 3,
+              1e-6);
+}
+
 TEST(ClusterCli, ComparesSchedulesOnEveryShippedCluster) {
   const Folder folder;
   for (const char* cluster : {"4xP40", "4xK80", "8xV100", "8xA100", "8xH100", "128x8xH100"}) {

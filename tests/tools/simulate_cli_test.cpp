@@ -37,7 +37,7 @@ TEST(Simulate, PrintsTheContractsExample) {
           "idle_by_cause_ms":{"forward_lock":0.0,"backward_lock":2.0,"update_lock":0.0,
                               "transfer":0.0,"queue":0.0,"start":0.0,"end":0.0},
           "peak_activations":1,"peak_inputs":5,"peak_weight_versions":1,
-          "peak_memory_bytes":0})"));
+          "peak_memory_bytes":0,"peak_memory_at_ms":0.0,"peak_memory_task":null})"));
   EXPECT_EQ(run["critical_path"][0], json::parse(R"({"task":"0F0","start_ms":0.0,"end_ms":1.0})"));
   EXPECT_EQ(run["transfers"], json::parse(R"({"count":256,"bytes":0})"));
 }
@@ -136,6 +136,21 @@ TEST(Simulate, GivesEveryPipelineSizeItsOwnTime) {
 }
 
 // O17
+// Three tapes and one version on either rank; stage 1 runs a unit behind.
+TEST(Simulate, NamesTheMomentAndTheTaskOfTheMostMemory) {
+  const Folder folder;
+  const std::string run =
+      "simulate --schedule gpipe --stages 2 --microbatches 3 --activation-size 10 --weight-size "
+      "100 ";
+  const json ranks = folder.json(run)["ranks_detail"];
+  EXPECT_EQ(ranks[0]["peak_memory_bytes"], 130);
+  EXPECT_EQ(ranks[0]["peak_memory_at_ms"], 2.0);
+  EXPECT_EQ(ranks[0]["peak_memory_task"], "0F2");
+  EXPECT_EQ(ranks[1]["peak_memory_at_ms"], 3.0);
+  EXPECT_EQ(ranks[1]["peak_memory_task"], "1F2");
+  EXPECT_THAT(folder.run(run).out, HasSubstr("130 B on rank 0, from 2 ms on by 0F2"));
+}
+
 TEST(Simulate, HoldsToTheMemoryLimit) {
   const Folder folder;
   const std::string sizes = " --microbatches 8 --activation-size 1.5GiB";
