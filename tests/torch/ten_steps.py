@@ -109,6 +109,8 @@ NETWORKS = {
     "convolution in groups": images(conv("conv", 6, groups=3)),
     "convolution a group a channel": images(conv("conv1", 8, kernel=1),
                                             conv("conv2", 8, stride=2, padding=1, groups=8)),
+    "convolution in groups of whole blocks": images(
+        conv("conv1", 16, kernel=1), conv("conv2", 16, stride=2, padding=1, groups=2)),
     "batch norm": images(stem(8, stride=2, padding=1), norm("norm")),
     "batch norm on images": images(norm("norm", momentum=0.3, epsilon=0.01), conv("conv", 4)),
     "relu": images(conv("conv", 4), relu("relu")),
@@ -156,6 +158,10 @@ OPTIMIZERS = {
     "rmsprop": 0.005, "rmsprop:alpha=0.8,momentum=0.5,centered=yes,epsilon=0.01,decay=0.1": 0.005,
     **{name + keys: 0.02 for name in ("adam", "adamw", "amsgrad", "adamax", "nadam", "radam")
        for keys in ("", ":beta1=0.8,beta2=0.9,epsilon=0.01,decay=0.1")},
+    # Where 1 - beta of a beta in float32 would be far off.
+    "adam:beta1=0.9999,beta2=0.99999": 0.02, "adamax:beta1=0.9999": 0.02,
+    "nadam:beta2=0.99999": 0.02, "radam:beta1=0.9999,beta2=0.9999": 0.02,
+    "lamb:beta2=0.99999": 0.02, "rmsprop:alpha=0.9999": 0.001, "adadelta:rho=0.9999": 1,
     "lars": 0.3, "lars:momentum=0.5,trust=0.1,decay=0.1": 0.1,
     "lamb": 0.02, "lamb:beta1=0.8,beta2=0.9,epsilon=0.01,decay=0.1": 0.02,
 }
