@@ -158,6 +158,7 @@ OPTIMIZERS = {
     "rmsprop": 0.005, "rmsprop:alpha=0.8,momentum=0.5,centered=yes,epsilon=0.01,decay=0.1": 0.005,
     **{name + keys: 0.02 for name in ("adam", "adamw", "amsgrad", "adamax", "nadam", "radam")
        for keys in ("", ":beta1=0.8,beta2=0.9,epsilon=0.01,decay=0.1")},
+    "nadam:momentum_decay=0.3": 0.02,
     # Where 1 - beta of a beta in float32 would be far off.
     "adam:beta1=0.9999,beta2=0.99999": 0.02, "adamax:beta1=0.9999": 0.02,
     "nadam:beta2=0.99999": 0.02, "radam:beta1=0.9999,beta2=0.9999": 0.02,
