@@ -21,11 +21,17 @@ struct Slots {
   }
 };
 
-/// kept old + (1 - kept) now.
+/// kept old + (1 - kept) now. The rest, 1 - kept, is rounded by itself: that of 0.9999 rounded to
+/// float is off by 1.7e-4 of itself. Where it is the smaller one, the rest alone forms the mean: a
+/// rounded kept and a rounded rest do not add up to 1.
 template <class R>
-UNLATCH_HOST_DEVICE R mean_with(R kept, R old, R now) {
-  return kept * old + (1 - kept) * now;
-}
+struct Mean {
+  R kept;
+  R rest;
+  UNLATCH_HOST_DEVICE R operator()(R old, R now) const {
+    return kept < rest ? kept * old + rest * now : old + rest * (now - old);
+  }
+};
 
 /// d = g.
 template <class R>
@@ -68,12 +74,12 @@ struct AdaGrad {
 template <class R>
 struct AdaDelta {
   using Real = R;
-  R rho;
+  Mean<R> mean;  ///< by rho
   R epsilon;
   UNLATCH_HOST_DEVICE R direction(R g, Slots<R> slots) const {
-    slots[0] = mean_with(rho, slots[0], g * g);
+    slots[0] = mean(slots[0], g * g);
     const R d = std::sqrt(slots[1] + epsilon) / std::sqrt(slots[0] + epsilon) * g;
-    slots[1] = mean_with(rho, slots[1], d * d);
+    slots[1] = mean(slots[1], d * d);
     return d;
   }
 };
@@ -85,18 +91,18 @@ struct AdaDelta {
 template <class R>
 struct RmsProp {
   using Real = R;
-  R alpha;
+  Mean<R> mean;  ///< by alpha
   R epsilon;
   R momentum;
   int velocity_slot;  ///< 0: none
   int mean_slot;      ///< 0: not centered
   UNLATCH_HOST_DEVICE R direction(R g, Slots<R> slots) const {
-    slots[0] = mean_with(alpha, slots[0], g * g);
+    slots[0] = mean(slots[0], g * g);
     R square = slots[0];
     if (mean_slot != 0) {
-      R& mean = slots[mean_slot];
-      mean = mean_with(alpha, mean, g);
-      square = square < mean * mean ? 0 : square - mean * mean;  // never below, but for rounding
+      R& center = slots[mean_slot];
+      center = mean(center, g);
+      square = square < center * center ? 0 : square - center * center;  // below only by rounding
     }
     const R d = g / (std::sqrt(square) + epsilon);
     if (velocity_slot == 0) return d;
@@ -111,17 +117,17 @@ struct RmsProp {
 template <class R>
 struct Adam {
   using Real = R;
-  R beta1;
-  R beta2;
+  Mean<R> mean;    ///< by b1
+  Mean<R> square;  ///< by b2
   R epsilon;
   R bias1;       ///< 1 - b1^t
   R root_bias2;  ///< sqrt(1 - b2^t)
   UNLATCH_HOST_DEVICE void absorb(R g, Slots<R> slots) const {
-    slots[0] = mean_with(beta1, slots[0], g);
-    slots[1] = mean_with(beta2, slots[1], g * g);
+    slots[0] = mean(slots[0], g);
+    slots[1] = square(slots[1], g * g);
   }
-  UNLATCH_HOST_DEVICE R corrected(R mean, R square) const {
-    return mean / bias1 / (std::sqrt(square) / root_bias2 + epsilon);
+  UNLATCH_HOST_DEVICE R corrected(R m, R v) const {
+    return m / bias1 / (std::sqrt(v) / root_bias2 + epsilon);
   }
   UNLATCH_HOST_DEVICE R direction(R g, Slots<R> slots) const {
     absorb(g, slots);
@@ -152,12 +158,12 @@ struct AmsGrad : Adam<R> {
 template <class R>
 struct AdaMax {
   using Real = R;
-  R beta1;
+  Mean<R> mean;
   R beta2;
   R epsilon;
   R bias1;
   UNLATCH_HOST_DEVICE R direction(R g, Slots<R> slots) const {
-    slots[0] = mean_with(beta1, slots[0], g);
+    slots[0] = mean(slots[0], g);
     const R kept = beta2 * slots[1];
     const R now = std::fabs(g) + epsilon;
     slots[1] = kept < now ? now : kept;
@@ -172,15 +178,15 @@ struct AdaMax {
 template <class R>
 struct NAdam {
   using Real = R;
-  R beta1;
-  R beta2;
+  Mean<R> mean;
+  Mean<R> square;
   R epsilon;
   R root_bias2;
   R of_gradient;
   R of_mean;
   UNLATCH_HOST_DEVICE R direction(R g, Slots<R> slots) const {
-    slots[0] = mean_with(beta1, slots[0], g);
-    slots[1] = mean_with(beta2, slots[1], g * g);
+    slots[0] = mean(slots[0], g);
+    slots[1] = square(slots[1], g * g);
     return (of_gradient * g + of_mean * slots[0]) / (std::sqrt(slots[1]) / root_bias2 + epsilon);
   }
 };
@@ -193,16 +199,16 @@ struct NAdam {
 template <class R>
 struct RAdam {
   using Real = R;
-  R beta1;
-  R beta2;
+  Mean<R> mean;
+  Mean<R> square;
   R epsilon;
   R bias1;
   R rectified;  ///< rectification times sqrt(1 - b2^t); 0: not yet
   UNLATCH_HOST_DEVICE R direction(R g, Slots<R> slots) const {
-    slots[0] = mean_with(beta1, slots[0], g);
-    slots[1] = mean_with(beta2, slots[1], g * g);
-    const R mean = slots[0] / bias1;
-    return rectified == 0 ? mean : mean * rectified / (std::sqrt(slots[1]) + epsilon);
+    slots[0] = mean(slots[0], g);
+    slots[1] = square(slots[1], g * g);
+    const R m = slots[0] / bias1;
+    return rectified == 0 ? m : m * rectified / (std::sqrt(slots[1]) + epsilon);
   }
 };
 

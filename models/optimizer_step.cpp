@@ -47,26 +47,26 @@ class Maker {
   StepRule<Real> made() const {
     const std::string& name = spec_.name;
     const Real epsilon = real(spec_.epsilon);
-    const Real beta1 = real(spec_.beta1), beta2 = real(spec_.beta2);
+    const rules::Mean<Real> mean = mean_by(spec_.beta1), square = mean_by(spec_.beta2);
     const Real bias1 = real(now_.bias1), root_bias2 = real(now_.root_bias2);
     if (name == "adagrad") {
       return step(rules::AdaGrad<Real>{epsilon, real(1 / (1 + (now_.t - 1) * spec_.lr_decay))});
     }
-    if (name == "adadelta") return step(rules::AdaDelta<Real>{real(spec_.rho), epsilon});
+    if (name == "adadelta") return step(rules::AdaDelta<Real>{mean_by(spec_.rho), epsilon});
     if (name == "rmsprop") return step(rms_prop());
     if (name == "adam") return step(adam());
     if (name == "adamw") return step(rules::AdamW<Real>{adam()});
     if (name == "amsgrad") return step(rules::AmsGrad<Real>{adam()});
-    if (name == "adamax") return step(rules::AdaMax<Real>{beta1, beta2, epsilon, bias1});
+    if (name == "adamax") return step(rules::AdaMax<Real>{mean, real(spec_.beta2), epsilon, bias1});
     if (name == "nadam") {
       const double mu = nadam_mu(spec_, count_.steps());
       const double next = nadam_mu(spec_, count_.steps() + 1);
-      return step(rules::NAdam<Real>{beta1, beta2, epsilon, root_bias2,
+      return step(rules::NAdam<Real>{mean, square, epsilon, root_bias2,
                                      real((1 - mu) / (1 - count_.product())),
                                      real(next / (1 - count_.product() * next))});
     }
     if (name == "radam") {
-      return step(rules::RAdam<Real>{beta1, beta2, epsilon, bias1, real(rectified(spec_, now_))});
+      return step(rules::RAdam<Real>{mean, square, epsilon, bias1, real(rectified(spec_, now_))});
     }
     if (name == "lars") {
       return rules::Lars<Real>{rate_,  decay_, unscale_, real(spec_.momentum), real(spec_.trust),
@@ -80,17 +80,18 @@ class Maker {
 
  private:
   static Real real(double number) { return static_cast<Real>(number); }
+  static rules::Mean<Real> mean_by(double kept) { return {real(kept), real(1 - kept)}; }
   template <class Rule>
   rules::Step<Rule> step(const Rule& rule) const {
     return {rate_, decay_, unscale_, rule};
   }
   rules::Adam<Real> adam() const {
-    return {real(spec_.beta1), real(spec_.beta2), real(spec_.epsilon), real(now_.bias1),
+    return {mean_by(spec_.beta1), mean_by(spec_.beta2), real(spec_.epsilon), real(now_.bias1),
             real(now_.root_bias2)};
   }
   rules::RmsProp<Real> rms_prop() const {
     const int velocity = spec_.momentum == 0 ? 0 : 1;
-    return {real(spec_.rho), real(spec_.epsilon), real(spec_.momentum), velocity,
+    return {mean_by(spec_.rho), real(spec_.epsilon), real(spec_.momentum), velocity,
             spec_.centered ? velocity + 1 : 0};
   }
 

@@ -18,21 +18,21 @@ WEIGHTS = 5
 
 def beta_family(make):
     """For constructors that take betas and eps."""
-    def made(weights, keys, decay):
+    def made(parameters, rate, keys, decay):
         betas = keys.pop("beta1", 0.9), keys.pop("beta2", 0.999)
         if "epsilon" in keys:
             keys["eps"] = keys.pop("epsilon")
         if decay is not None:
             keys["weight_decay"] = decay
-        return make([weights], lr=RATE, betas=betas, **keys)
+        return make(parameters, lr=rate, betas=betas, **keys)
     return made
 
 
 def plain(make, **renamed):
     """For the others; `renamed` gives torch's names of our keys."""
-    def made(weights, keys, decay):
+    def made(parameters, rate, keys, decay):
         torch_keys = {renamed.get(key, key): value for key, value in keys.items()}
-        return make([weights], lr=RATE, weight_decay=decay or 0, **torch_keys)
+        return make(parameters, lr=rate, weight_decay=decay or 0, **torch_keys)
     return made
 
 
@@ -69,14 +69,22 @@ def value_of(text):
     return text == "yes" if text in ("yes", "no") else float(text)
 
 
+def keys_of(spec):
+    _, _, items = spec.partition(":")
+    return {key: value_of(value)
+            for key, value in (item.split("=") for item in items.split(",") if item)}
+
+
+def optimizer_of(spec, parameters, rate):
+    keys = keys_of(spec)
+    return OPTIMIZERS[spec.partition(":")[0]](parameters, rate, keys, keys.pop("decay", None))
+
+
 def weights_after(spec):
     """The weights after each number of steps in STEPS."""
-    name, _, items = spec.partition(":")
-    keys = {key: value_of(value)
-            for key, value in (item.split("=") for item in items.split(",") if item)}
     weights = torch.tensor([math.cos(i + 1) for i in range(WEIGHTS)], dtype=torch.float64)
     weights.requires_grad_()
-    optimizer = OPTIMIZERS[name](weights, keys, keys.pop("decay", None))
+    optimizer = optimizer_of(spec, [weights], RATE)
     for step in range(max(STEPS)):
         slopes = [(1 + i) * w - math.sin((step + 1) * (i + 1))
                   for i, w in enumerate(weights.tolist())]

@@ -13,56 +13,26 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from layers import Attention, Embedding, Residual, rounded
+
 SAMPLES, TOKENS, WIDTH, HEADS, VOCABULARY = 2, 5, 6, 2, 7
 
 
-class Attention(nn.Module):
-    """Queries, keys and values of all heads in one row of a token, to the rows of all heads."""
-
-    def forward(self, qkv):
-        parts = [part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in qkv.chunk(3, dim=-1)]
-        seen = functional.scaled_dot_product_attention(*parts, is_causal=True)
-        return seen.transpose(1, 2).flatten(-2)
-
-
-class Residual(nn.Module):
-    def __init__(self, *layers):
-        super().__init__()
-        self.body = nn.Sequential(*layers)
-
-    def forward(self, x):
-        return x + self.body(x)
-
-
-class Embedding(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.token = nn.Embedding(VOCABULARY, WIDTH)
-        self.position = nn.Embedding(TOKENS, WIDTH)
-
-    def forward(self, tokens):
-        return self.token(tokens) + self.position(torch.arange(TOKENS))
-
-
 def block():
-    return [Residual(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), Attention(),
-                     nn.Linear(WIDTH, WIDTH)),
-            Residual(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(),
-                     nn.Linear(4 * WIDTH, WIDTH))]
+    attention = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), Attention(HEADS),
+                              nn.Linear(WIDTH, WIDTH))
+    mlp = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(),
+                        nn.Linear(4 * WIDTH, WIDTH))
+    return [Residual(attention), Residual(mlp)]
+
+
+def embedding():
+    return Embedding(VOCABULARY, TOKENS, WIDTH)
 
 
 def write(out, name, values):
     out.append(f"{name} {values.numel()}")
     out.append(" ".join(f"{v:.9g}" for v in values.detach().flatten().tolist()))
-
-
-def rounded(network):
-    """Weights around those of PyTorch that float32 holds, norms' too, as float64."""
-    network.float()
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    return network.double()
 
 
 def flat(network, of):
@@ -88,7 +58,7 @@ def case(out, name, network, width=None):
 
 
 def whole_network(out):
-    network = rounded(nn.Sequential(Embedding(), *block(), *block(), nn.LayerNorm(WIDTH),
+    network = rounded(nn.Sequential(embedding(), *block(), *block(), nn.LayerNorm(WIDTH),
                                     nn.Linear(WIDTH, VOCABULARY, bias=False)))
     tokens = torch.randint(VOCABULARY, (SAMPLES, TOKENS))
     targets = torch.randint(VOCABULARY, (SAMPLES, TOKENS))
@@ -109,8 +79,8 @@ def main():
     out = [f"# Written by tests/torch/{Path(__file__).name} with torch {torch.__version__}."]
     case(out, "layer_norm", nn.LayerNorm(WIDTH), WIDTH)
     case(out, "gelu", nn.GELU(), WIDTH)
-    case(out, "attention", Attention(), 3 * WIDTH)
-    case(out, "embedding", Embedding())
+    case(out, "attention", Attention(HEADS), 3 * WIDTH)
+    case(out, "embedding", embedding())
     case(out, "block", nn.Sequential(*block()), WIDTH)
     whole_network(out)
     path = Path(__file__).resolve().parents[1] / "exec" / "data" / "transformer_pytorch.txt"
