@@ -77,7 +77,7 @@ std::optional<NetworkRun> run_in_turn(std::size_t turn, const Method& method,
   return run;
 }
 
-/// Of a method; in those for 2 ranks, lists of one number a stage are as long as on 2 ranks.
+/// Lists of a number a stage are as long as 2 ranks have stages.
 std::vector<std::string> texts_of(const Method& method, const ModelCase& model) {
   if (model.schedules != ModelCase::Schedules::all_keys) return {std::string(method.name)};
   const int chunks = method.chunks.usual;
@@ -95,7 +95,7 @@ const std::vector<ModelCase>& model_cases() {
   const std::string files = UNLATCH_SOURCE_DIR "/tests/exec/data/";
   static const std::vector<ModelCase> cases{
       {files + "dropout_mlp.json", "digits", all_keys},
-      {"mlp:hidden=12/10/8"},
+      {"mlp:hidden=12/10/8", "digits", all_shapes},
       {"lenet:dropout=0.4"},
       {"resnet8:input=data,width=8"},
       {"resnet20:input=data,width=8", "digits", some},
@@ -116,15 +116,25 @@ models::Model model_of(const ModelCase& model) {
 }
 
 std::vector<NetworkRun> runs_of_every_schedule(const ModelCase& model) {
+  using enum ModelCase::Schedules;
   const auto layers = static_cast<int>(model_of(model).layers.size());
   auto turn = static_cast<std::size_t>(
       std::ranges::find(model_cases(), model.model, &ModelCase::model) - model_cases().begin());
   std::vector<NetworkRun> runs;
+  const auto add = [&](const std::optional<NetworkRun>& run) {
+    if (run) runs.push_back(*run);
+  };
   for (const Method& method : methods()) {
     for (const std::string& text : texts_of(method, model)) {
       ++turn;
-      if (model.schedules == ModelCase::Schedules::some && turn % 3 != 0) continue;
-      if (auto run = run_in_turn(turn, method, text, model, layers)) runs.push_back(*run);
+      if (model.schedules == some && turn % 3 != 0) continue;
+      if (model.schedules == all_shapes) {
+        for (const Site& site : sites) add(run_at(site, method, text, model, layers));
+        continue;
+      }
+      const auto run = run_in_turn(turn, method, text, model, layers);
+      EXPECT_TRUE(run) << text << " runs nowhere";
+      add(run);
     }
   }
   return runs;

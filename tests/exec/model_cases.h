@@ -18,9 +18,10 @@ struct ModelCase {
   std::string model;
   std::string data = "digits";
   enum class Schedules {
-    all,       ///< each method of the catalogue
-    all_keys,  ///< all variants of each
-    some,      ///< a third of the methods, for networks that are slow however narrow
+    all,         ///< each method of the catalogue
+    all_shapes,  ///< each on each of the shapes
+    all_keys,    ///< all variants of each
+    some,        ///< a third of the methods, for networks that are slow however narrow
   } schedules = Schedules::all;
 };
 
