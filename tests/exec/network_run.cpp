@@ -16,8 +16,19 @@ namespace {
 
 constexpr int text_window = 8;
 
-/// Of the program, or "text": a small one, in short windows.
-const models::DataSplit& loaded(const std::string& specification) {
+TaskGraph graph_of(const NetworkRun& run) {
+  const Schedule schedule = ScheduleSpec::parse(run.schedule)
+                                .make({.stages = run.stages,
+                                       .chunks = run.chunks,
+                                       .micro_batches = run.micro_batches,
+                                       .batches = run.batches,
+                                       .replicas = run.replicas});
+  return (run.arranged ? run.arranged(schedule) : schedule).build();
+}
+
+}  // namespace
+
+const models::DataSplit& loaded_data(const std::string& specification) {
   static std::map<std::string, models::DataSplit> all;
   const auto found = all.find(specification);
   if (found != all.end()) return found->second;
@@ -26,24 +37,13 @@ const models::DataSplit& loaded(const std::string& specification) {
   return all.emplace(specification, std::move(data)).first->second;
 }
 
-}  // namespace
-
-Network::Network(const NetworkRun& run)
-    : stages_a_copy_(run.stages),
-      graph_(ScheduleSpec::parse(run.schedule)
-                 .make({.stages = run.stages,
-                        .chunks = run.chunks,
-                        .micro_batches = run.micro_batches,
-                        .batches = run.batches,
-                        .replicas = run.replicas})
-                 .build()) {
-  constexpr int batch_size = 16;
-  const models::Dataset& data = loaded(run.data).train;
+Network::Network(const NetworkRun& run) : stages_a_copy_(run.stages), graph_(graph_of(run)) {
+  const models::Dataset& data = loaded_data(run.data).train;
   const models::Model model = models::make_model(run.model, data.shape, data.classes);
   const int parts = graph_.shape().micro_batches;
-  const DnnRun stage_run{.micro_batch_size = batch_size / parts,
+  const DnnRun stage_run{.micro_batch_size = run.batch_size / parts,
                          .optimizer = models::OptimizerSpec::parse(run.optimizer),
-                         .seed = 7};
+                         .seed = network_seed};
   std::vector<StageModule*> modules;
   std::vector<LocalHead*> lent_heads;
   for (int copy = 0; copy < graph_.shape().copies; ++copy) {
@@ -56,14 +56,21 @@ Network::Network(const NetworkRun& run)
       heads_.push_back(std::move(head));
     }
   }
-  feed_ = std::make_unique<DataFeed>(data, model.input, batch_size, parts, 7);
-  runner_ = std::make_unique<StageRunner>(
-      graph_, modules, *feed_, [](int) { return 0.05; }, Observer{}, lent_heads, run.statistics);
+  feed_ = std::make_unique<DataFeed>(data, model.input, run.batch_size, parts, network_seed);
+  losses_.resize(static_cast<std::size_t>(graph_.shape().all_micro_batches()));
+  const Observer observer{
+      .loss = [this](MicroBatch i,
+                     const Loss& loss) { losses_[static_cast<std::size_t>(i.value)] = loss.loss; },
+      .update = {}};
+  runner_ = std::make_unique<StageRunner>(graph_, modules, *feed_, run.rate, observer, lent_heads,
+                                          run.statistics, run.clip);
 }
 
-std::vector<float> Network::weights() const {
+std::vector<float> Network::weights(int copy) const {
   std::vector<Tensor> weights;
-  for (const Stage k : up_to<Stage>(stages_a_copy_)) weights.push_back(runner_->weights(k));
+  for (const Stage k : up_to<Stage>(stages_a_copy_)) {
+    weights.push_back(runner_->weights(k + copy * stages_a_copy_));
+  }
   return joined_weights(weights);
 }
 
@@ -85,7 +92,9 @@ TrainedNetwork train_network(const NetworkRun& run) {
   Network network(run);
   CpuBackend backend(network.graph(), network.runner(), {.workers = run.workers});
   exec::run(network.graph(), backend);
-  return {.weights = network.weights(), .statistics = network.statistics().front()};
+  return {.weights = network.weights(),
+          .statistics = network.statistics().front(),
+          .losses = network.losses()};
 }
 
 double relative_difference(const std::vector<float>& a, const std::vector<float>& b) {

@@ -1,7 +1,9 @@
 // A real network with everything that trains it by some schedule for a few batches.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "exec/dnn_stage.h"
 #include "exec/local_head.h"
 #include "exec/stage_runner.h"
+#include "schedules/schedule.h"
 
 namespace unlatch::exec {
 
@@ -24,9 +27,19 @@ struct NetworkRun {
   int batches = 6;
   StatisticUpdates statistics = StatisticUpdates::forward;
   std::string optimizer = "momentum:momentum=0.9";
+  int batch_size = 16;
+  std::function<double(int batch)> rate = [](int) { return 0.05; };
+  /// What becomes of the schedule before its graph is built; empty: nothing.
+  std::function<Schedule(const Schedule&)> arranged = {};
+  std::optional<models::GradientClip> clip = {};
 };
 
-/// On batches of 16 samples.
+/// Of the initial weights and of the order of the samples.
+inline constexpr std::uint64_t network_seed = 7;
+
+/// Loads it once: of the program, or "text": a small one, in short windows.
+const models::DataSplit& loaded_data(const std::string& specification);
+
 class Network {
  public:
   explicit Network(const NetworkRun& run);
@@ -34,7 +47,9 @@ class Network {
   const TaskGraph& graph() const { return graph_; }
   StageRunner& runner() { return *runner_; }
   /// In the order of the layers.
-  std::vector<float> weights() const;
+  std::vector<float> weights(int copy = 0) const;
+  /// By micro-batch; 0 where none was told.
+  const std::vector<double>& losses() const { return losses_; }
   /// Of each copy.
   std::vector<std::vector<float>> statistics() const;
   std::vector<std::vector<double>> head_parameters() const;
@@ -45,6 +60,7 @@ class Network {
   std::vector<std::vector<std::unique_ptr<DnnStageModule>>> owned_;
   std::vector<std::unique_ptr<LocalHead>> heads_;
   std::unique_ptr<DataFeed> feed_;
+  std::vector<double> losses_;
   std::unique_ptr<StageRunner> runner_;
 };
 
@@ -52,6 +68,7 @@ class Network {
 struct TrainedNetwork {
   std::vector<float> weights;
   std::vector<float> statistics;  ///< of the first copy
+  std::vector<double> losses;     ///< by micro-batch
 };
 
 /// Through the executor on the CPU.
