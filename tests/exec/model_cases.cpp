@@ -168,7 +168,7 @@ ByHand::ByHand(const ModelCase& model, int parts)
     : data_(loaded_data(model.data).train),
       model_(model_of(model)),
       parts_(parts),
-      order_(data_.samples(), case_batch, network_seed),
+      order_(models::BatchSizes(data_.samples(), {.batch_size = case_batch}), network_seed),
       stage_(
           std::move(make_dnn_stages(model_, whole(model_),
                                     {.micro_batch_size = case_batch / parts, .seed = network_seed})
@@ -192,7 +192,7 @@ ByHand::Batch ByHand::computed(int number) {
     std::unique_ptr<StageModule::Tape> tape;
     const Tensor output =
         stage_->forward(weights, input_of(data_, samples, model_.input, pool_),
-                        {StageModule::Pass::normal, number, part}, &tape, workspace_);
+                        {StageModule::Pass::normal, number, part * size}, &tape, workspace_);
     Tensor error;
     batch.losses.push_back(
         stage_->loss(output, target_of(data_, samples, pool_), 1.0 / parts_, &error, workspace_)
