@@ -19,8 +19,7 @@ class CudaFeed : public Feed {
 
   Tensor input(MicroBatch i) override;
   Tensor target(MicroBatch i) override { return copied(host_.target(i), targets_); }
-  int first_sample(MicroBatch i) const override { return host_.first_sample(i); }
-  double weight(MicroBatch i) const override { return host_.weight(i); }
+  Share share(MicroBatch i) const override { return host_.share(i); }
 
  private:
   /// Page-locked places of one size, used in turn.

@@ -25,14 +25,12 @@ models::BatchSizes::Batch DataFeed::batch_of(MicroBatch i) const {
   return sizes_.batch(i.value / sizes_.micro_batches());
 }
 
-int DataFeed::first_sample(MicroBatch i) const {
-  return sizes_.part(batch_of(i), i.value % sizes_.micro_batches()).first;
-}
-
-double DataFeed::weight(MicroBatch i) const {
+Feed::Share DataFeed::share(MicroBatch i) const {
   const models::BatchSizes::Batch batch = batch_of(i);
   const int parts = sizes_.micro_batches();
-  return static_cast<double>(sizes_.part(batch, i.value % parts).size) * parts / batch.size;
+  const models::BatchSizes::Part part = sizes_.part(batch, i.value % parts);
+  return {.first_sample = part.first,
+          .weight = static_cast<double>(part.size) * parts / batch.size};
 }
 
 std::vector<int> DataFeed::indices(MicroBatch i) const {

@@ -22,8 +22,7 @@ class DataFeed : public Feed {
 
   Tensor input(MicroBatch i) override;
   Tensor target(MicroBatch i) override;
-  int first_sample(MicroBatch i) const override;
-  double weight(MicroBatch i) const override;
+  Share share(MicroBatch i) const override;
 
  private:
   models::BatchSizes::Batch batch_of(MicroBatch i) const;

@@ -26,8 +26,7 @@ class ReadAheadFeed : public Feed {
 
   Tensor input(MicroBatch i) override;
   Tensor target(MicroBatch i) override { return feed_.target(i); }
-  int first_sample(MicroBatch i) const override { return feed_.first_sample(i); }
-  double weight(MicroBatch i) const override { return feed_.weight(i); }
+  Share share(MicroBatch i) const override { return feed_.share(i); }
 
   /// How often an input was not ready when it was asked for.
   int waits() const;

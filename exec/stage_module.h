@@ -133,11 +133,14 @@ class Feed {
   virtual ~Feed() = default;
   virtual Tensor input(MicroBatch i) = 0;
   virtual Tensor target(MicroBatch i) = 0;
-  /// Its first sample's place in the batch.
-  virtual int first_sample(MicroBatch) const { return 0; }
-  /// How much its mean loss counts beside those of the other micro-batches, 1 where all are of one
-  /// size: its samples over the mean of its batch's micro-batches.
-  virtual double weight(MicroBatch) const { return 1; }
+  /// Of a micro-batch in its batch.
+  struct Share {
+    int first_sample = 0;  ///< its place in the batch
+    /// How much the mean loss counts beside those of the others, 1 where all are of one size: its
+    /// samples over the mean of the batch's micro-batches.
+    double weight = 1;
+  };
+  virtual Share share(MicroBatch i) const = 0;
 };
 
 }  // namespace unlatch::exec

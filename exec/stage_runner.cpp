@@ -204,7 +204,7 @@ void StageRunner::require_one_mover() const {
 StageModule::Pass StageRunner::pass_of(const Task& task) const {
   using Pass = StageModule::Pass;
   return {moves_statistics(task) ? Pass::normal : Pass::replay, batch_of(graph_, task),
-          feed_.first_sample(task.micro_batch)};
+          feed_.share(task.micro_batch).first_sample};
 }
 
 void StageRunner::forward(const Task& task, Workspace& workspace) {
@@ -225,7 +225,7 @@ void StageRunner::forward(const Task& task, Workspace& workspace) {
 }
 
 double StageRunner::loss_scale_of(const Task& task) const {
-  return graph_.learning().loss_scale * feed_.weight(task.micro_batch);
+  return graph_.learning().loss_scale * feed_.share(task.micro_batch).weight;
 }
 
 /// To the next stage; on the last one to the loss, whose gradient waits for the backward.

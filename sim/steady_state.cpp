@@ -196,19 +196,15 @@ SteadyState read_period(const TaskGraph& graph, const Timeline& timeline, const 
   return mean_between(ends, last / 2, last);
 }
 
-/// A run and what is known of it.
-struct Probe {
-  int batches = 0;
-  nanoseconds makespan{0};
-};
-
-/// What a batch adds to a run; beginning and end, of whatever length, are in both.
-SteadyState added_by_a_batch(const Probe& shorter, const Probe& longer) {
+/// What a batch takes where waits are too long to hold anything up: the work of the busiest lane.
+SteadyState period_of_busiest_lane(const TaskGraph& graph, const Timeline& timeline) {
+  std::vector<nanoseconds> busy(graph.lanes().size(), nanoseconds{0});
+  for (const TaskId id : graph.ids()) busy[graph.task(id).lane] += timeline[id].length();
   SteadyState steady;
   steady.exact = false;
-  steady.batches = longer.batches;
-  steady.batch_period_ns = static_cast<double>((longer.makespan - shorter.makespan).count()) /
-                           (longer.batches - shorter.batches);
+  steady.batches = graph.shape().batches;
+  steady.batch_period_ns =
+      static_cast<double>(std::ranges::max(busy).count()) / graph.shape().batches;
   return steady;
 }
 
@@ -237,7 +233,6 @@ std::vector<nanoseconds> batch_ends(const TaskGraph& graph, const Timeline& time
 
 SteadyState steady_state(const GraphOfBatches& graph_of, const CostModel& costs) {
   int batches = 3;
-  Probe shorter;
   while (true) {
     const TaskGraph graph = graph_of(batches);
     const std::int64_t tasks = graph.size();
@@ -251,16 +246,14 @@ SteadyState steady_state(const GraphOfBatches& graph_of, const CostModel& costs)
     const Timeline timeline = run(graph, costs);
     const SteadyState steady = read_period(graph, timeline, reach);
     if (steady.exact) return steady;
-    const Probe probe{batches, makespan(timeline)};
     const bool too_short = batches < reach.batches_to_repeat();
     const std::int64_t tasks_a_batch = tasks / batches;
     int next = 2 * batches;
     if (too_short && tasks_a_batch * reach.batches_to_repeat() <= most_tasks_of_deep) {
       next = std::max(next, reach.batches_to_repeat());
     } else if (batches > 3 && tasks_a_batch * next > most_tasks) {
-      return too_short ? added_by_a_batch(shorter, probe) : steady;
+      return too_short ? period_of_busiest_lane(graph, timeline) : steady;
     }
-    shorter = probe;
     batches = next;
   }
 }

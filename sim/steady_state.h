@@ -21,8 +21,8 @@ using GraphOfBatches = std::function<TaskGraph(int batches)>;
 
 /// For fixed costs: simulates ever longer runs until the times of all tasks repeat with a cycle of
 /// c batches, and reports (e(b+c)-e(b))/c, e(b) being the end of batch b. Gives up after about a
-/// million tasks and then reports the mean over the later half; where the longest waits are longer
-/// than such a run, after 32 million, and then reports what the last batches added to the makespan.
+/// million tasks and then reports the mean over the later half; where 32 million tasks are still
+/// too few for the longest wait, the work of the busiest lane in a batch.
 SteadyState steady_state(const GraphOfBatches& graph_of, const CostModel& costs);
 
 /// The same from one run of a graph that cannot be made longer (a schedule file): exact where its

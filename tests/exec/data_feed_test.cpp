@@ -71,7 +71,7 @@ TEST(DataFeed, WeighsMicroBatchesByTheirSamples) {
   DataFeed halves(data, data.shape,
                   models::BatchSizes(10, {.batch_size = 4, .micro_batches = 2, .uneven = true}), 3);
   EXPECT_EQ(labels_of(halves, 5).size(), 1U);
-  EXPECT_EQ(halves.weight(MicroBatch{5}), 1);
+  EXPECT_EQ(halves.share(MicroBatch{5}).weight, 1);
   std::set<int> epoch;
   for (int i = 0; i < 6; ++i) {
     for (const int label : labels_of(halves, i)) epoch.insert(label);
@@ -79,10 +79,10 @@ TEST(DataFeed, WeighsMicroBatchesByTheirSamples) {
   EXPECT_EQ(epoch.size(), 10U);
   DataFeed thirds(data, data.shape,
                   models::BatchSizes(10, {.batch_size = 7, .micro_batches = 3, .uneven = true}), 3);
-  EXPECT_EQ(thirds.first_sample(MicroBatch{1}), 3);
-  EXPECT_EQ(thirds.first_sample(MicroBatch{2}), 5);
-  EXPECT_DOUBLE_EQ(thirds.weight(MicroBatch{0}), 9.0 / 7);
-  EXPECT_DOUBLE_EQ(thirds.weight(MicroBatch{2}), 6.0 / 7);
+  EXPECT_EQ(thirds.share(MicroBatch{1}).first_sample, 3);
+  EXPECT_EQ(thirds.share(MicroBatch{2}).first_sample, 5);
+  EXPECT_DOUBLE_EQ(thirds.share(MicroBatch{0}).weight, 9.0 / 7);
+  EXPECT_DOUBLE_EQ(thirds.share(MicroBatch{2}).weight, 6.0 / 7);
 }
 
 TEST(DataFeed, RefusesABatchThatDoesNotSplitEvenly) {

@@ -256,6 +256,7 @@ class NotedFeed : public Feed {
   NotedFeed(NotedDevice& device, Feed& host) : device_(device), host_(host) {}
   Tensor input(MicroBatch i) override { return copied(host_.input(i), 0); }
   Tensor target(MicroBatch i) override { return copied(host_.target(i), 1); }
+  Share share(MicroBatch i) const override { return host_.share(i); }
 
  private:
   Tensor copied(const Tensor& value, int which) {

@@ -333,6 +333,7 @@ class DeviceFeed : public Feed {
   DeviceFeed(Device& device, Feed& host) : device_(device), host_(host) {}
   Tensor input(MicroBatch i) override { return copied(host_.input(i)); }
   Tensor target(MicroBatch i) override { return copied(host_.target(i)); }
+  Share share(MicroBatch i) const override { return host_.share(i); }
 
  private:
   Tensor copied(const Tensor& values) {

@@ -68,6 +68,11 @@ class GivenBatches : public Feed {
 
   Tensor input(MicroBatch i) override { return part_of(inputs_, i); }
   Tensor target(MicroBatch i) override { return part_of(labels_, i); }
+  Share share(MicroBatch i) const override {
+    const int parts = parts_ / batches;
+    const int samples = static_cast<int>(labels_.size()) / parts_;
+    return {.first_sample = i.value % parts * samples, .weight = 1};
+  }
 
  private:
   template <class T>

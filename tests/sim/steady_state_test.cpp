@@ -81,14 +81,13 @@ TEST(SteadyState, FindsThePeriodOfADeepPipeline) {
   EXPECT_DOUBLE_EQ(steady.batch_period_ns, 3e6);
 }
 
-// A million batches between F and B of stage 0: no run is long enough, but one batch more takes as
-// much more time.
-TEST(SteadyState, ReportsWhatABatchAddsWhereNoRunIsLongEnough) {
-  const StageCosts costs = unit_costs(4);
+// A million batches between F and B of stage 0, so no run is long enough: the slow rank's 6 ms.
+TEST(SteadyState, ReportsTheBusiestLaneWhereNoRunIsLongEnough) {
+  const StageCosts costs = costs_of({.forward = "1,2,1,1", .backward = "2,4,2,2"}, 4);
   const SteadyState steady =
       steady_state(any_batches("dsp:staleness=1000000/600000/300000/0", {.stages = 4}), costs);
   EXPECT_FALSE(steady.exact);
-  EXPECT_DOUBLE_EQ(steady.batch_period_ns, 3e6);
+  EXPECT_DOUBLE_EQ(steady.batch_period_ns, 6e6);
 }
 
 TEST(SteadyState, ReportsAMeanWhenNothingRepeatsInTime) {

@@ -71,6 +71,9 @@ TEST(Simulate, StreamsTheFiguresOfTheWholeRun) {
       whole.erase(key);
       streamed.erase(key);
     }
+    for (json& rank : whole["ranks_detail"]) {
+      for (const char* key : {"peak_memory_at_ms", "peak_memory_task"}) rank.erase(key);
+    }
     EXPECT_EQ(streamed, whole);
   }
 }
