@@ -7,6 +7,7 @@
 #include "exec/dnn_loss.h"
 #include "exec/host_parameter_math.h"
 #include "exec/optimizer_state.h"
+#include "models/tied_head.h"
 #include "schedules/error.h"
 
 namespace unlatch::exec {
@@ -40,6 +41,7 @@ struct DnnStageModule::Parts {
   Reorder from_rows;
   std::vector<float> initial;
   std::vector<float> statistics;
+  std::size_t tied_bytes = 0;
   models::Optimizer<float> optimizer;
   std::uint64_t seed;
   HostParameterMath<float> math;
@@ -72,6 +74,8 @@ Tensor DnnStageModule::initial_weights() const {
 Tensor DnnStageModule::zero_gradient() const {
   return parts_->pool.take_zeroed(parts_->initial.size() * sizeof(float));
 }
+
+std::size_t DnnStageModule::tied_bytes() const { return parts_->tied_bytes; }
 
 Tensor DnnStageModule::forward(const Tensor& weights, const Tensor& input, Pass pass,
                                std::unique_ptr<Tape>* tape, Workspace& workspace) {
@@ -178,10 +182,12 @@ std::unique_ptr<DnnStageModule> DnnStageModule::make(const models::Model& model,
   // Primitives remember for how many threads they were made.
   const OneMathsThread one_thread;
   Chain chain(model.layers_of(range), input);
-  return std::unique_ptr<DnnStageModule>(new DnnStageModule(std::make_unique<Parts>(
+  auto parts = std::make_unique<Parts>(
       std::move(chain), models::initial_weights(model, range, run.seed),
       models::initial_statistics(model, range),
-      models::Optimizer<float>(run.optimizer, models::parameter_tensors(model, range)), run.seed)));
+      models::Optimizer<float>(run.optimizer, models::parameter_tensors(model, range)), run.seed);
+  parts->tied_bytes = static_cast<std::size_t>(models::tied_floats(model, range)) * sizeof(float);
+  return std::unique_ptr<DnnStageModule>(new DnnStageModule(std::move(parts)));
 }
 
 void require_stages(const models::Model& model, std::span<const models::StageRange> ranges,

@@ -8,6 +8,8 @@
 #include "exec/evaluate.h"
 #include "exec/executor.h"
 #include "models/dataset.h"
+#include "models/tied_head.h"
+#include "schedules/joint_updates.h"
 #include "schedules/registry.h"
 #include "tests/support/small_text.h"
 
@@ -26,20 +28,28 @@ const models::DataSplit& loaded(const std::string& specification) {
   return all.emplace(specification, std::move(data)).first->second;
 }
 
+models::Model model_of(const NetworkRun& run) {
+  const models::Dataset& data = loaded(run.data).train;
+  return models::make_model(run.model, data.shape, data.classes);
+}
+
+TaskGraph graph_of(const NetworkRun& run, const models::Model& model) {
+  const Schedule schedule = ScheduleSpec::parse(run.schedule)
+                                .make({.stages = run.stages,
+                                       .chunks = run.chunks,
+                                       .micro_batches = run.micro_batches,
+                                       .batches = run.batches,
+                                       .replicas = run.replicas});
+  const bool sums_copies = models::has_tied_head(model) && run.stages > 1;
+  return (sums_copies ? with_joint_updates(schedule) : schedule).build();
+}
+
 }  // namespace
 
 Network::Network(const NetworkRun& run)
-    : stages_a_copy_(run.stages),
-      graph_(ScheduleSpec::parse(run.schedule)
-                 .make({.stages = run.stages,
-                        .chunks = run.chunks,
-                        .micro_batches = run.micro_batches,
-                        .batches = run.batches,
-                        .replicas = run.replicas})
-                 .build()) {
+    : stages_a_copy_(run.stages), model_(model_of(run)), graph_(graph_of(run, model_)) {
   constexpr int batch_size = 16;
   const models::Dataset& data = loaded(run.data).train;
-  const models::Model model = models::make_model(run.model, data.shape, data.classes);
   const int parts = graph_.shape().micro_batches;
   const DnnRun stage_run{.micro_batch_size = batch_size / parts,
                          .optimizer = models::OptimizerSpec::parse(run.optimizer),
@@ -48,7 +58,7 @@ Network::Network(const NetworkRun& run)
   std::vector<LocalHead*> lent_heads;
   for (int copy = 0; copy < graph_.shape().copies; ++copy) {
     owned_.push_back(make_dnn_stages(
-        model, models::uniform_partition(static_cast<int>(model.layers.size()), run.stages),
+        model_, models::uniform_partition(static_cast<int>(model_.layers.size()), run.stages),
         stage_run));
     for (const auto& stage : owned_.back()) modules.push_back(stage.get());
     for (auto& head : make_dnn_heads(graph_.learning().local_gradients, owned_.back(), stage_run)) {
@@ -56,7 +66,7 @@ Network::Network(const NetworkRun& run)
       heads_.push_back(std::move(head));
     }
   }
-  feed_ = std::make_unique<DataFeed>(data, model.input, batch_size, parts, 7);
+  feed_ = std::make_unique<DataFeed>(data, model_.input, batch_size, parts, 7);
   runner_ = std::make_unique<StageRunner>(
       graph_, modules, *feed_, [](int) { return 0.05; }, Observer{}, lent_heads, run.statistics);
 }
@@ -64,7 +74,9 @@ Network::Network(const NetworkRun& run)
 std::vector<float> Network::weights() const {
   std::vector<Tensor> weights;
   for (const Stage k : up_to<Stage>(stages_a_copy_)) weights.push_back(runner_->weights(k));
-  return joined_weights(weights);
+  std::vector<float> all = joined_weights(weights);
+  models::drop_copied_table(model_, all);
+  return all;
 }
 
 std::vector<std::vector<float>> Network::statistics() const {

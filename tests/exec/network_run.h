@@ -26,7 +26,7 @@ struct NetworkRun {
   std::string optimizer = "momentum:momentum=0.9";
 };
 
-/// On batches of 16 samples.
+/// On batches of 16 samples. Updates are joint where stages hold copies of one table.
 class Network {
  public:
   explicit Network(const NetworkRun& run);
@@ -41,6 +41,7 @@ class Network {
 
  private:
   int stages_a_copy_;
+  models::Model model_;
   TaskGraph graph_;
   std::vector<std::vector<std::unique_ptr<DnnStageModule>>> owned_;
   std::vector<std::unique_ptr<LocalHead>> heads_;
