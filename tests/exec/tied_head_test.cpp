@@ -159,6 +159,8 @@ std::vector<float> trained(const NetworkRun& run) {
   return network.weights();
 }
 
+/// adamw's steps are as large where a gradient is next to nothing and its rounding decides the
+/// sign.
 TEST(TiedHead, EveryOptimizerKeepsTheCopiesOneTableHoweverTheModelIsCut) {
   for (const std::string_view optimizer : models::optimizer_names()) {
     SCOPED_TRACE(optimizer);
@@ -168,11 +170,10 @@ TEST(TiedHead, EveryOptimizerKeepsTheCopiesOneTableHoweverTheModelIsCut) {
                    .micro_batches = 2,
                    .batches = 4,
                    .optimizer = std::string(optimizer) + ":decay=0.01"};
-    if (optimizer == "adadelta") run.batches = 2;
     const std::vector<float> whole = trained(run);
     run.stages = 2;
     const std::vector<float> in_two = trained(run);
-    EXPECT_LE(relative_difference(in_two, whole), 1e-4);
+    EXPECT_LE(relative_difference(in_two, whole), optimizer == "adamw" ? 1e-3 : 1e-5);
     for (const int stages : {3, 7}) {
       run.stages = stages;
       EXPECT_EQ(trained(run), in_two) << stages;

@@ -64,8 +64,8 @@ TEST(TrainTiedHead, SavesTheTableOnceAndIsTheSameOnAnyNumberOfStages) {
     const json run = folder.json(
         fmt::format("{}{}{} --stages {} --save w{}", train, tied, data, stages, stages));
     losses.push_back(run["test_loss"].get<double>());
-    EXPECT_LT(losses.back(), 1.0);
-    EXPECT_NEAR(losses.back(), losses.front(), 1e-3);
+    EXPECT_LT(losses.back(), 3.5) << "ln 256 is 5.5";
+    EXPECT_NEAR(losses.back(), losses.front(), 1e-4);
     for (const json& rank : run["measured"]["memory_detail"]) {
       EXPECT_EQ(rank["predicted_peak_bytes"], rank["kept_peak_bytes"]);
     }
