@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "models/tied_head.h"
 #include "schedules/error.h"
 
 namespace unlatch::exec::cuda {
@@ -173,6 +174,8 @@ std::vector<std::unique_ptr<CudaStage>> make_cuda_stages(
     const models::Model& model, std::span<const models::StageRange> ranges, const DnnRun& run,
     double loss_scale, Device& device, std::span<const Rank> ranks, const LossSlots& slots) {
   require_stages(model, ranges, run);
+  require(!models::has_tied_head(model),
+          "model {}: a head that is tied to the embedding is trained on the CPU alone", model.name);
   Place place{&device, run.micro_batch_size, model.input};
   std::vector<std::unique_ptr<CudaStage>> stages;
   for (std::size_t k = 0; k < ranges.size(); ++k) {

@@ -7,6 +7,7 @@
 #include "exec/dnn_loss.h"
 #include "exec/host_parameter_math.h"
 #include "exec/optimizer_state.h"
+#include "models/tied_head.h"
 #include "schedules/error.h"
 
 namespace unlatch::exec {
@@ -70,6 +71,7 @@ struct DnnStageModule::Parts {
   std::vector<SizedChain> sizes;
   std::vector<float> initial;
   std::vector<float> statistics;
+  std::size_t tied_bytes = 0;
   models::Optimizer<float> optimizer;
   std::uint64_t seed;
   HostParameterMath<float> math;
@@ -118,6 +120,8 @@ Tensor DnnStageModule::initial_weights() const {
 Tensor DnnStageModule::zero_gradient() const {
   return parts_->pool.take_zeroed(parts_->initial.size() * sizeof(float));
 }
+
+std::size_t DnnStageModule::tied_bytes() const { return parts_->tied_bytes; }
 
 Tensor DnnStageModule::forward(const Tensor& weights, const Tensor& input, Pass pass,
                                std::unique_ptr<Tape>* tape, Workspace& workspace) {
@@ -233,10 +237,12 @@ std::unique_ptr<DnnStageModule> DnnStageModule::make(const models::Model& model,
   const OneMathsThread one_thread;
   std::vector<SizedChain> sizes;
   for (const Place& input : inputs) sizes.emplace_back(Chain(model.layers_of(range), input));
-  return std::unique_ptr<DnnStageModule>(new DnnStageModule(std::make_unique<Parts>(
+  auto parts = std::make_unique<Parts>(
       std::move(sizes), models::initial_weights(model, range, run.seed),
       models::initial_statistics(model, range),
-      models::Optimizer<float>(run.optimizer, models::parameter_tensors(model, range)), run.seed)));
+      models::Optimizer<float>(run.optimizer, models::parameter_tensors(model, range)), run.seed);
+  parts->tied_bytes = static_cast<std::size_t>(models::tied_floats(model, range)) * sizeof(float);
+  return std::unique_ptr<DnnStageModule>(new DnnStageModule(std::move(parts)));
 }
 
 void require_stages(const models::Model& model, std::span<const models::StageRange> ranges,

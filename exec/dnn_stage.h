@@ -35,6 +35,7 @@ class DnnStageModule : public StageModule {
 
   Tensor initial_weights() const override;
   Tensor zero_gradient() const override;
+  std::size_t tied_bytes() const override;
   Tensor forward(const Tensor& weights, const Tensor& input, Pass pass, std::unique_ptr<Tape>* tape,
                  Workspace& workspace) override;
   Tensor backward(const Tensor& weights, const Tape& tape, const Tensor& gradient, double scale,

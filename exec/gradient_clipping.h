@@ -4,38 +4,37 @@
 #include <vector>
 
 #include "exec/stage_state.h"
+#include "exec/tied_gradients.h"
 #include "models/gradient_clip.h"
 #include "schedules/graph.h"
 
 namespace unlatch::exec {
 
-/// Works on the states of all stages, which must outlive it. A norm over the whole model takes the
-/// graph of a schedule with_joint_updates(). Heads of stages are left as they are.
+/// Works on the states of all stages and on the gradients that are tied, null if none are; both
+/// must outlive it. A norm over the whole model takes the graph of a schedule with_joint_updates().
+/// Heads of stages are left as they are.
 class GradientClipping {
  public:
-  /// Throws Error for a graph whose updates do not wait for a norm over the model, and for one
-  /// whose copies take their gradients without an update of their own.
+  /// Throws Error for a graph whose updates do not wait for a norm over the model, for one whose
+  /// copies take their gradients without an update of their own, and for norms of single stages
+  /// that hold copies of one table.
   GradientClipping(const TaskGraph& graph, const models::GradientClip& clip,
-                   std::vector<StageState>& stages);
+                   std::vector<StageState>& stages, const TiedGradients* tied);
 
-  /// After B and W: the last of a batch ends a gradient.
-  void note_gradient(const Task& task);
-  /// After AR.
-  void note_sum(const Task& task);
-  /// Before the step of U.
-  void clip(const Task& task);
+  /// The gradient of a batch is whole.
+  void note_whole(Stage k);
+  /// Before the step of U, once what is tied has been summed.
+  void clip(Stage k);
   void visit_state(StateVisitor& visitor);
 
  private:
   StageState& state(Stage k) { return stages_[k.value]; }
-  void take_squares(Stage k);
 
   const TaskGraph& graph_;
   models::GradientClip clip_;
   std::vector<StageState>& stages_;
-  int gradients_a_batch_;        ///< of a stage
-  std::vector<int> gradients_;   ///< by stage, since its last whole batch
-  std::vector<Tensor> squares_;  ///< by stage of the model, of the newest batch
+  const TiedGradients* tied_;
+  std::vector<Tensor> squares_;  ///< by stage of the model, of the newest batch; without the tied
 };
 
 }  // namespace unlatch::exec

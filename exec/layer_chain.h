@@ -42,7 +42,9 @@ class LayerChain {
   LayerChain(std::span<const models::Layer> layers, const Place& input) : input_(input) {
     Place place = input;
     for (const models::Layer& layer : layers) {
-      links_.push_back({make_op(layer, place), weights_, statistics_});
+      // The table of tokens comes first in the weights of a model's first layer.
+      const std::int64_t first = models::is_tied(layer) ? 0 : weights_;
+      links_.push_back({make_op(layer, place), first, statistics_});
       weights_ += models::parameter_count(layer, place.shape);
       statistics_ += models::statistic_count(layer, place.shape);
       place = links_.back().op->output();

@@ -13,6 +13,7 @@
 #include "exec/data_feed.h"
 #include "exec/dnn_chain.h"
 #include "exec/dnn_loss.h"
+#include "models/tied_head.h"
 #include "schedules/error.h"
 
 namespace unlatch::exec {
@@ -222,8 +223,9 @@ class LayerProfiler::Bursts {
   Bursts(const models::Model& model, const models::Dataset& data, ProfileOptions options)
       : model_(model), options_(std::move(options)), turns_(options_.workers == 1 ? 2 : 1) {
     const OneMathsThread one_thread;
+    const models::Model apart = models::untied(model);
     for (int w = 0; w < std::max(options_.workers, turns_); ++w) {
-      models_.push_back(std::make_unique<ProfiledModel>(model, data, options_));
+      models_.push_back(std::make_unique<ProfiledModel>(apart, data, options_));
     }
   }
 
@@ -329,9 +331,10 @@ class LayerProfiler::Bursts {
       cost.output_bytes = models_.front()->chain().output_bytes(static_cast<int>(j));
       cost.tape_bytes = tapes.whole[j];
       cost.weight_grad_activation_bytes = tapes.for_weight_gradient[j];
-      cost.parameter_bytes =
-          static_cast<std::size_t>(models::parameter_count(model_.layers[j], shapes[j])) *
-          sizeof(float);
+      cost.parameter_bytes = static_cast<std::size_t>(models::parameter_count(
+                                 models::untied(model_.layers[j]), shapes[j])) *
+                             sizeof(float);
+      cost.tied = models::is_tied(model_.layers[j]);
       costs.push_back(std::move(cost));
     }
     return costs;

@@ -42,6 +42,7 @@ struct LayerCost {
   std::size_t tape_bytes = 0;
   std::size_t weight_grad_activation_bytes = 0;  ///< the same once the first half is done
   std::size_t parameter_bytes = 0;
+  bool tied = false;  ///< measured with weights of its own; on the embedding's stage it has none
 };
 
 /// All of one micro-batch.

@@ -81,6 +81,11 @@ class StageModule {
   /// A zeroed accumulator of the same size.
   virtual Tensor zero_gradient() const = 0;
 
+  /// Bytes of weights that the first and the last stage of the model hold a copy of each: the first
+  /// ones of the one, the last ones of the other. The copies start alike, and whoever takes steps
+  /// gives both the sum of their gradients.
+  virtual std::size_t tied_bytes() const { return 0; }
+
   /// Output for an input. Keeps what backward needs in *tape if tape is not null.
   virtual Tensor forward(const Tensor& weights, const Tensor& input, Pass pass,
                          std::unique_ptr<Tape>* tape, Workspace& workspace) = 0;

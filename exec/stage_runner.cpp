@@ -38,7 +38,7 @@ StageRunner::StageRunner(const TaskGraph& graph, std::vector<StageModule*> modul
     open(k, modules[k.value], local && !is_last(k) ? heads[k.value] : nullptr);
   }
   copies_ = make_copies(graph, stages_);
-  if (clip) clipping_.emplace(graph, *clip, stages_);
+  if (clip || JointGradients::are_tied(stages_)) joint_.emplace(graph, clip, stages_);
   if (graph.learning().rescaled_updates > 0 || graph.learning().drift_decay > 0) follow_drift();
 }
 
@@ -52,7 +52,8 @@ void StageRunner::open(Stage k, StageModule* module, LocalHead* head) {
   stage.gradient = module->zero_gradient();
   const Counter versions(kept_, k, Kind::weights);
   versions.add(stage.weights.bytes());
-  kept_.add(k, Kind::gradients, 1, static_cast<std::int64_t>(stage.gradient.bytes()));
+  kept_.add(k, Kind::gradients, 1,
+            static_cast<std::int64_t>(stage.gradient.bytes() + module->tied_bytes()));
   kept_.add(k, Kind::optimizer, 1, static_cast<std::int64_t>(module->optimizer_bytes()));
   if (head != nullptr) {
     const LocalHead::Bytes bytes = head->bytes();
@@ -114,7 +115,7 @@ MemorySizes StageRunner::sizes() const {
     add(sizes.input, stage.inputs.size());
     add(sizes.weight_grad_activation, stage.tapes.size_after_input());
     add(sizes.weight, stage.weights.bytes() + head.weights);
-    add(sizes.gradient, stage.gradient.bytes() + head.gradient);
+    add(sizes.gradient, stage.gradient.bytes() + stage.module->tied_bytes() + head.gradient);
     add(sizes.optimizer, stage.module->optimizer_bytes() + head.optimizer);
     add(sizes.output_gradient, stage.errors.size());
   }
@@ -304,7 +305,7 @@ void StageRunner::backward_weight(const Task& task, Workspace& workspace) {
 }
 
 void StageRunner::end_gradient(const Task& task) {
-  if (clipping_) clipping_->note_gradient(task);
+  if (joint_) joint_->note_gradient(task);
   forget(task);
 }
 
@@ -321,7 +322,7 @@ void StageRunner::update(const Task& task) {
     stage.weights = stage.module->copy_of(stage.weights);
   }
   const double rate = rate_of(task);
-  if (clipping_) clipping_->clip(task);
+  if (joint_) joint_->prepare(task.stage);
   const Tensor before = drifts_.empty() ? Tensor{} : stage.module->copy_of(stage.weights);
   if (copies_) {
     copies_->update(task, rate);
@@ -342,7 +343,7 @@ void StageRunner::update(const Task& task) {
 
 void StageRunner::all_reduce(const Task& task) {
   copies_->all_reduce(task, rate_(batch_of(graph_, task)));
-  if (clipping_) clipping_->note_sum(task);
+  if (joint_) joint_->note_sum(task);
   if (copies_->has_server()) observe_server(task);
 }
 

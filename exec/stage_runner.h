@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "exec/copies.h"
-#include "exec/gradient_clipping.h"
+#include "exec/joint_gradients.h"
 #include "exec/task_runner.h"
 #include "schedules/graph.h"
 #include "traces/memory.h"
@@ -36,8 +36,8 @@ class StageRunner : public TaskRunner {
   /// `rate` gives the learning rate for the gradient of a batch. Everything referred to must
   /// outlive the runner. `heads` are for schedules with local gradients, one a stage, null for the
   /// last. Throws Error unless there is one module a stage, and one head where they are needed,
-  /// where statistics would be moved by forwards that may run at once, and like GradientClipping,
-  /// where gradients are clipped.
+  /// where statistics would be moved by forwards that may run at once, and like JointGradients,
+  /// where gradients are clipped or stages hold copies of a table.
   StageRunner(const TaskGraph& graph, std::vector<StageModule*> modules, Feed& feed,
               std::function<double(int batch)> rate, Observer observer = {},
               std::vector<LocalHead*> heads = {},
@@ -107,7 +107,7 @@ class StageRunner : public TaskRunner {
   std::vector<int> delays_;  ///< forward staleness by stage, where PipeMare's corrections need it
   std::vector<Tensor> drifts_;      ///< mean steps of each stage's weights, likewise
   std::unique_ptr<Copies> copies_;  ///< null for one copy of the model
-  std::optional<GradientClipping> clipping_;
+  std::optional<JointGradients> joint_;
 };
 
 }  // namespace unlatch::exec

@@ -12,7 +12,7 @@ void StageRunner::visit_state(StateVisitor& visitor) {
     visitor.parameters(fmt::format("drift of stage {}", k), drifts_[k]);
   }
   if (copies_) copies_->visit_state(visitor);
-  if (clipping_) clipping_->visit_state(visitor);
+  if (joint_) joint_->visit_state(visitor);
 }
 
 void StageRunner::visit_stage(StateVisitor& visitor, StageState& stage) {

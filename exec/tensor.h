@@ -21,6 +21,10 @@ class Tensor {
 
   bool empty() const { return bytes_ == 0; }
   std::size_t bytes() const { return bytes_; }
+  /// So many bytes of the memory from there on, shared.
+  Tensor part(std::size_t first, std::size_t bytes) const {
+    return {{data_, data_.get() + first}, bytes};
+  }
   template <class T>
   T* data() const {
     return reinterpret_cast<T*>(data_.get());

@@ -31,7 +31,7 @@ SampleShape language_input(const Specification& given) {
 }
 
 Model language_model(const Specification& given, const SampleShape& data, int classes) {
-  given.allow_keys({"layers", "width", "heads", "sequence"});
+  given.allow_keys({"layers", "width", "heads", "sequence", "tied"});
   require(data.is_sequence, "model transformer: takes text (--data text:FILE), not images");
   const int width = given.whole("width", 128, 1, 1 << 16);
   const int heads = given.whole("heads", 4, 1, 1 << 16);
@@ -46,7 +46,8 @@ Model language_model(const Specification& given, const SampleShape& data, int cl
     model.layers.push_back(mlp_part(block, width));
   }
   model.layers.push_back({"norm", LayerNorm{}});
-  model.layers.push_back({"head", Linear{.out_features = classes, .bias = false}});
+  const bool tied = given.word("tied", {"no", "yes"}) == "yes";
+  model.layers.push_back({"head", Linear{.out_features = classes, .bias = false, .tied = tied}});
   return model;
 }
 

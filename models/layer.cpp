@@ -1,6 +1,7 @@
 // Shapes and parameters of layers.
 #include "models/layer.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "models/overloaded.h"
@@ -51,6 +52,10 @@ SampleShape chained(const std::vector<Layer>& layers, SampleShape shape) {
 }
 
 SampleShape joined(const std::string& name, const Residual& residual, const SampleShape& input) {
+  for (const auto* part : {&residual.body, &residual.shortcut}) {
+    require(std::ranges::none_of(*part, is_tied),
+            "layer {}: a layer inside a block cannot be tied, only the last of the model", name);
+  }
   const SampleShape body = chained(residual.body, input);
   const SampleShape shortcut = chained(residual.shortcut, input);
   require(body == shortcut,
@@ -119,6 +124,11 @@ std::int64_t Parameter::elements() const {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
+bool is_tied(const Layer& layer) {
+  const auto* linear = std::get_if<Linear>(&layer.kind);
+  return linear != nullptr && linear->tied;
+}
+
 SampleShape output_shape(const Layer& layer, const SampleShape& input) {
   require(input.channels >= 1 && input.height >= 1 && input.width >= 1,
           "layer {}: its input {}x{}x{} is empty", layer.name, input.channels, input.height,
@@ -137,6 +147,9 @@ SampleShape output_shape(const Layer& layer, const SampleShape& input) {
             require(linear.out_features >= 1,
                     "layer {}: a linear layer needs at least one output, not {}", layer.name,
                     linear.out_features);
+            require(!linear.tied || !linear.bias,
+                    "layer {}: a tied layer has no bias, as the table that it shares has none",
+                    layer.name);
             return input.is_sequence ? SampleShape{input.channels, 1, linear.out_features, true}
                                      : SampleShape{linear.out_features, 1, 1};
           },
@@ -174,6 +187,7 @@ std::vector<Parameter> parameters(const Layer& layer, const SampleShape& input) 
                    add("beta", {input.channels});
                  },
                  [&](const Linear& linear) {
+                   if (linear.tied) return;
                    add("weight", {linear.out_features, static_cast<int>(input.features())});
                    if (linear.bias) add("bias", {linear.out_features});
                  },

@@ -50,6 +50,9 @@ struct GlobalAveragePool {};
 struct Linear {
   int out_features = 1;
   bool bias = true;
+  /// Without bias and weights of its own: multiplies by the table of tokens of the embedding that
+  /// its model begins with (Press and Wolf, EACL 2017, arXiv 1608.05859). See tied_head.h.
+  bool tied = false;
 };
 /// In training each number is 0 with this probability and 1/(1 - probability) times itself
 /// otherwise (Srivastava et al., JMLR 2014, scaled as in their section 10); in evaluation it is
@@ -97,10 +100,11 @@ struct Parameter {
   std::int64_t elements() const;
 };
 
+bool is_tied(const Layer& layer);
 /// Throws Error, naming the layer, when it cannot take that input.
 SampleShape output_shape(const Layer& layer, const SampleShape& input);
 /// In the order of the flat weights: weight, bias; gamma, beta; token, position; body, then
-/// shortcut.
+/// shortcut. A tied layer has none.
 std::vector<Parameter> parameters(const Layer& layer, const SampleShape& input);
 std::int64_t parameter_count(const Layer& layer, const SampleShape& input);
 /// Running statistics of batch norms (mean, then variance, each [channels]), same order.

@@ -1,5 +1,7 @@
 #include "models/layer_facts.h"
 
+#include "models/tied_head.h"
+
 namespace unlatch::models {
 namespace {
 
@@ -23,7 +25,7 @@ ModelFacts facts_of(const Model& model, double element_bytes) {
   const auto elements = [&](std::size_t j) { return static_cast<double>(shapes[j].elements()); };
   ModelFacts facts{.name = model.name, .input_bytes = elements(0) * element_bytes, .layers = {}};
   for (std::size_t j = 0; j < model.layers.size(); ++j) {
-    const Layer& layer = model.layers[j];
+    const Layer layer = untied(model.layers[j]);
     const std::int64_t parameters = parameter_count(layer, shapes[j]);
     const auto back = static_cast<double>(backward_flops(layer, shapes[j]));
     const double moved = static_cast<double>(moved_elements(layer, shapes[j])) * element_bytes;
@@ -43,7 +45,8 @@ ModelFacts facts_of(const Model& model, double element_bytes) {
              activation(static_cast<double>(weight_grad_activation_bytes(layer, shapes[j]))),
          .parameters = parameters,
          // Of tables, a row a token, which are among the activations moved.
-         .read_parameters = std::holds_alternative<Embedding>(layer.kind) ? 0 : parameters});
+         .read_parameters = std::holds_alternative<Embedding>(layer.kind) ? 0 : parameters,
+         .tied = is_tied(model.layers[j])});
   }
   return facts;
 }

@@ -10,6 +10,7 @@
 #include "models/overloaded.h"
 #include "models/random.h"
 #include "models/specification.h"
+#include "models/tied_head.h"
 #include "models/transformer.h"
 #include "schedules/error.h"
 
@@ -135,7 +136,14 @@ void require_layer(const Model& model, int layer) {
 std::vector<SampleShape> Model::shapes() const {
   std::vector<SampleShape> all{input};
   for (const Layer& layer : layers) all.push_back(output_shape(layer, all.back()));
+  require_tied_head_fits(*this, all);
   return all;
+}
+
+std::vector<Layer> Model::layers_of(const StageRange& range) const {
+  std::vector<Layer> own(layers.begin() + range.first, layers.begin() + range.last + 1);
+  if (range.first > 0) own.back() = untied(std::move(own.back()));
+  return own;
 }
 
 std::vector<std::string_view> model_names() {
@@ -221,7 +229,14 @@ std::vector<float> joined(const StageRange& range, const OfLayer& of_layer) {
 
 std::vector<float> initial_weights(const Model& model, const StageRange& range,
                                    std::uint64_t seed) {
-  return joined(range, [&](int layer) { return initial_weights(model, layer, seed); });
+  std::vector<float> weights =
+      joined(range, [&](int layer) { return initial_weights(model, layer, seed); });
+  if (range.first == 0) return weights;
+  const std::int64_t copied = tied_floats(model, range);
+  if (copied == 0) return weights;
+  const std::vector<float> tables = initial_weights(model, 0, seed);
+  weights.insert(weights.end(), tables.begin(), tables.begin() + copied);
+  return weights;
 }
 
 std::vector<float> initial_statistics(const Model& model, const StageRange& range) {

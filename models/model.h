@@ -20,12 +20,12 @@ struct Model {
   int classes = 10;
   std::vector<Layer> layers;
 
-  /// shapes[j] is the input of layer j; shapes[layers.size()] the logits.
+  /// shapes[j] is the input of layer j; shapes[layers.size()] the logits. Throws Error, naming the
+  /// layer that cannot take its input or is tied to what is not there.
   std::vector<SampleShape> shapes() const;
-  /// Those of one stage.
-  std::span<const Layer> layers_of(const StageRange& range) const {
-    return {layers.data() + range.first, static_cast<std::size_t>(range.layers())};
-  }
+  /// Those of one stage. A tied head has weights of its own there, a copy of the embedding's table,
+  /// unless the embedding is on the stage, too.
+  std::vector<Layer> layers_of(const StageRange& range) const;
 };
 
 /// Throws Error unless the stages follow each other and cover the model.
@@ -59,7 +59,7 @@ void require_covers(const Model& model, std::span<const StageRange> stages);
 ///             as many classes as it has
 ///   transformer
 ///             decoder-only on text: layers=4, width=128, heads=4, sequence=64 (tokens of a
-///             sample); see language_model.h
+///             sample), tied=no|yes; see language_model.h
 /// Throws Error with the closest names, or naming the layer that the input is too small for.
 Model make_model(std::string_view specification, const SampleShape& input, int classes);
 /// Names for messages; of the families those that are published.
@@ -78,11 +78,11 @@ std::vector<float> initial_weights(const Model& model, int layer, std::uint64_t 
 /// Running statistics of one layer before training: means 0, variances 1.
 std::vector<float> initial_statistics(const Model& model, int layer);
 
-/// The same of consecutive layers, one after the other.
+/// The same of the layers of a stage, one after the other; a copy of a table has the same bits.
 std::vector<float> initial_weights(const Model& model, const StageRange& range, std::uint64_t seed);
 std::vector<float> initial_statistics(const Model& model, const StageRange& range);
 
-/// Parameters of the whole model.
+/// Parameters of the whole model; what is tied counts once.
 std::int64_t parameter_count(const Model& model);
 
 }  // namespace unlatch::models

@@ -58,7 +58,10 @@ MaxPool max_pool(const JsonValue& layer) {
 }
 
 Linear linear(const JsonValue& layer) {
-  return {.out_features = layer.at("features").whole(1, most), .bias = yes_or(layer, "bias", true)};
+  const bool tied = yes_or(layer, "tied", false);
+  return {.out_features = layer.at("features").whole(1, most),
+          .bias = yes_or(layer, "bias", !tied),
+          .tied = tied};
 }
 
 Dropout dropout(const JsonValue& layer) {
@@ -101,7 +104,9 @@ const std::vector<Kind>& kinds() {
        {"kernel", "stride", "padding"},
        [](const JsonValue& layer) -> Any { return max_pool(layer); }},
       {"global_average_pool", {}, [](const JsonValue&) -> Any { return GlobalAveragePool{}; }},
-      {"linear", {"features", "bias"}, [](const JsonValue& layer) -> Any { return linear(layer); }},
+      {"linear",
+       {"features", "bias", "tied"},
+       [](const JsonValue& layer) -> Any { return linear(layer); }},
       {"dropout", {"probability"}, [](const JsonValue& layer) -> Any { return dropout(layer); }},
       {"residual",
        {"body", "shortcut"},
@@ -205,6 +210,7 @@ std::string text_of(const Layer& layer, const std::string& margin) {
           [&](const GlobalAveragePool&) { json["kind"] = "global_average_pool"; },
           [&](const Linear& l) {
             json.update({{"kind", "linear"}, {"features", l.out_features}, {"bias", l.bias}});
+            if (l.tied) json["tied"] = true;
           },
           [&](const Dropout& d) {
             json.update({{"kind", "dropout"}, {"probability", d.probability}});

@@ -6,9 +6,9 @@ std::vector<ParameterTensor> parameter_tensors(const Model& model, const StageRa
   const std::vector<SampleShape> shapes = model.shapes();
   std::vector<ParameterTensor> tensors;
   std::size_t first = 0;
-  for (int j = range.first; j <= range.last; ++j) {
-    const auto at = static_cast<std::size_t>(j);
-    for (const Parameter& parameter : parameters(model.layers[at], shapes[at])) {
+  auto at = static_cast<std::size_t>(range.first);
+  for (const Layer& layer : model.layers_of(range)) {
+    for (const Parameter& parameter : parameters(layer, shapes[at++])) {
       const auto elements = static_cast<std::size_t>(parameter.elements());
       tensors.push_back({first, elements, parameter.shape.size() > 1});
       first += elements;

@@ -64,7 +64,7 @@ Schedule with_joint_updates(const Schedule& schedule) {
       schedule.shape().copies == 1 || schedule.learning().agreement.kind == Agreement::Kind::sum;
   require(sums,
           "{}: its replicas do not sum up the gradients of a batch before they update, so there is "
-          "no norm over the whole model to wait for",
+          "no gradient of the whole model to wait for",
           schedule.specification());
   Schedule joint(schedule.specification(), schedule.shape());
   joint.learning() = schedule.learning();

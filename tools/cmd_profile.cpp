@@ -195,6 +195,7 @@ int run(const Arguments& arguments) {
   models::Model model = asked_model_for(arguments, data);
   auto sizes = asked_list(arguments, "batch-size", {64}, data.train.samples());
   const Subject subject{std::move(data), std::move(model), std::move(sizes)};
+  require_trains_there(arguments, subject.model);
   const auto device = asked_device_to_measure(arguments);
   ProfileOutput output(arguments);
   ProfileFile file{.model = *arguments.text("model"),

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <set>
 
+#include "models/tied_head.h"
 #include "schedules/error.h"
 #include "tools/terminal.h"
 
@@ -80,6 +81,14 @@ exec::Precision asked_precision(const Arguments& arguments) {
 std::vector<int> asked_device_numbers(const Arguments& arguments) {
   const std::string text = arguments.text("device", "cpu");
   return text == "cpu" ? std::vector<int>{} : device_numbers(arguments, text);
+}
+
+void require_trains_there(const Arguments& arguments, const models::Model& model) {
+  require(asked_device_numbers(arguments).empty() || !models::has_tied_head(model),
+          "{} '{}': model {} has a head that is tied to its embedding, which is trained on the CPU "
+          "alone in this version; give it a head of its own (--model transformer:tied=no, or no "
+          "\"tied\" in a model file)",
+          arguments.place("device"), *arguments.text("device"), model.name);
 }
 
 std::optional<AskedDevice> asked_device(const Arguments& arguments, int ranks) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "exec/cpu_backend.h"
+#include "models/tied_head.h"
 #include "schedules/error.h"
 #include "schedules/joint_updates.h"
 #include "sim/time_order.h"
@@ -32,12 +33,15 @@ void require_profile_fits(const ProfileFile& profile, const TrainingPlan& plan) 
           measured.size(), plan.model.layers.size());
   const auto shapes = plan.model.shapes();
   for (std::size_t j = 0; j < measured.size(); ++j) {
+    const models::Layer& layer = plan.model.layers[j];
     const auto parameters = static_cast<std::size_t>(
-        models::parameter_count(plan.model.layers[j], shapes[j]) * std::int64_t{sizeof(float)});
-    require(
-        measured[j].name == plan.model.layers[j].name && measured[j].parameter_bytes == parameters,
-        "{}: its layer {} has {} bytes of parameters, the model's layer {} has {}", of,
-        measured[j].name, measured[j].parameter_bytes, plan.model.layers[j].name, parameters);
+        models::parameter_count(models::untied(layer), shapes[j]) * std::int64_t{sizeof(float)});
+    require(measured[j].name == layer.name && measured[j].parameter_bytes == parameters,
+            "{}: its layer {} has {} bytes of parameters, the model's layer {} has {}", of,
+            measured[j].name, measured[j].parameter_bytes, layer.name, parameters);
+    require(measured[j].tied == models::is_tied(layer),
+            "{}: its layer {} {} to the embedding, the model's {}", of, layer.name,
+            measured[j].tied ? "is tied" : "is not tied", measured[j].tied ? "is not" : "is");
   }
 }
 
@@ -93,9 +97,32 @@ TaskGraph ordered_in_time(const Workload& workload, const TrainingPlan& plan,
   return schedule.build();
 }
 
-/// A norm over the whole model is one that all stages wait for.
+/// Whether first and last stage hold copies of one table, whose gradients they sum.
+bool has_tied_stages(const TrainingPlan& plan) {
+  return models::has_tied_head(plan.model) && plan.shape.stages_a_copy() > 1;
+}
+
+Schedule with_summed_copies(const Schedule& schedule, const TrainingPlan& plan) {
+  constexpr std::string_view advice =
+      "train a head with weights of its own (--model transformer:tied=no, or no \"tied\" in a "
+      "model file), or on one stage";
+  require(plan.spec.method().synchronous,
+          "model {}: its head is tied to the embedding on another stage, and {} updates a stage "
+          "before the gradients of the others are there; {}",
+          plan.model.name, plan.spec.text(), advice);
+  try {
+    return with_joint_updates(schedule);
+  } catch (const Error& error) {
+    fail("model {}: its head is tied to the embedding on another stage: {}; {}", plan.model.name,
+         error.what(), advice);
+  }
+}
+
+/// A norm over the whole model and the sum of a tied table's gradients are what all stages wait
+/// for.
 Schedule schedule_of(const TrainingPlan& plan) {
   const Schedule schedule = plan.spec.make(plan.shape);
+  if (has_tied_stages(plan)) return with_summed_copies(schedule, plan);
   return plan.clip && !plan.clip->of_stage ? with_joint_updates(schedule) : schedule;
 }
 
@@ -158,6 +185,9 @@ FinishedRun run_training(const Arguments& arguments, const ScheduleSpec& spec) {
   require(!keeps_time || !plan.clip || plan.clip->of_stage,
           "--clip-norm with --clock simulated: the time that stages wait for the norm is not "
           "simulated; clip with scope=stage");
+  require(!keeps_time || !has_tied_stages(plan),
+          "--clock simulated with a tied head: the time that stages wait for the sum of its "
+          "gradients is not simulated; train it on one stage, or a head with weights of its own");
   CheckpointRequest checkpoints = asked_checkpoints(arguments, plan);
   const Schedule schedule = schedule_of(plan);
   TaskGraph graph = schedule.build();

@@ -99,7 +99,9 @@ TaskCosts LayerWorkload::costs(const TaskGraph& graph, double busy, const TaskGr
 
 StagePieces LayerWorkload::pieces(int size, double busy, const TaskGraph& graph,
                                   const TaskGraph& placed) const {
-  if (profile) return {.kinds = {piece_costs(*profile, size, busy)}};
+  if (profile) {
+    return {.kinds = {piece_costs(*profile, size, busy, graph.shape().stages_a_copy())}};
+  }
   StagePieces pieces = cluster_pieces(*cluster, size, placed);
   pieces.kind_of.resize(static_cast<std::size_t>(graph.shape().stages));
   return pieces;

@@ -105,6 +105,13 @@ PieceCosts at_size(const ProfileFile& file, int size, double busy) {
                place.share);
 }
 
+/// What is tied has no weights of its own beside the embedding.
+void share_tied(const std::vector<exec::LayerCost>& layers, PieceCosts& piece) {
+  for (std::size_t j = 0; j < layers.size(); ++j) {
+    if (layers[j].tied) piece.update[j] = piece.parameter_bytes[j] = 0;
+  }
+}
+
 double sum(const std::vector<double>& values, const models::StageRange& range) {
   double total = 0;
   for (int j = range.first; j <= range.last; ++j) total += values[static_cast<std::size_t>(j)];
@@ -124,7 +131,7 @@ std::int64_t whole_bytes(double bytes) {
   return std::llround(bytes);
 }
 
-PieceCosts piece_costs(const ProfileFile& file, int size, double busy) {
+PieceCosts piece_costs(const ProfileFile& file, int size, double busy, int stages) {
   std::set<int> sizes;
   for (const LayerProfile& profile : file.profiles) sizes.insert(profile.micro_batch_size);
   require(size >= *sizes.begin() && size <= *sizes.rbegin(),
@@ -132,7 +139,10 @@ PieceCosts piece_costs(const ProfileFile& file, int size, double busy) {
           "it; profile that size too ('unlatch profile --batch-size {},..')",
           file.model, sizes.size() == 1 ? "" : "s", fmt::join(sizes, ", "), size, size);
   const Place place = place_of(sizes, size);
-  return mixed(at_size(file, place.lower, busy), at_size(file, place.upper, busy), place.share);
+  PieceCosts piece =
+      mixed(at_size(file, place.lower, busy), at_size(file, place.upper, busy), place.share);
+  if (stages == 1) share_tied(file.profiles.front().layers, piece);
+  return piece;
 }
 
 std::vector<bool> replaying_stages(const TaskGraph& graph) {

@@ -24,9 +24,10 @@ struct PieceCosts {
   int layers() const { return static_cast<int>(forward.size()); }
 };
 
-/// Linear between neighbouring sizes and worker counts; `busy` workers beyond those measured cost
-/// what the most measured do. Throws Error for a size outside the measured ones.
-PieceCosts piece_costs(const ProfileFile& file, int size, double busy);
+/// Of a model cut into so many stages: on more than one, the last keeps a copy of what is tied to
+/// the first. Linear between neighbouring sizes and worker counts; `busy` workers beyond those
+/// measured cost what the most measured do. Throws Error for a size outside the measured ones.
+PieceCosts piece_costs(const ProfileFile& file, int size, double busy, int stages);
 
 /// Stages that rebuild their tape, by the flags of the graph.
 std::vector<bool> replaying_stages(const TaskGraph& graph);

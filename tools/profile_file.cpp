@@ -18,23 +18,25 @@ constexpr std::int64_t most_bytes = std::int64_t{1} << 53;
 constexpr int most_whole = std::numeric_limits<int>::max();
 
 Json to_json(const exec::LayerCost& layer) {
-  return {{"name", layer.name},
-          {"forward_us", time_json(layer.forward)},
-          {"forward_only_us", time_json(layer.forward_only)},
-          {"backward_us", time_json(layer.backward)},
-          {"input_gradient_us", time_json(layer.input_gradient)},
-          {"weight_gradient_us", time_json(layer.weight_gradient)},
-          {"update_us", time_json(layer.update)},
-          {"output_bytes", layer.output_bytes},
-          {"tape_bytes", layer.tape_bytes},
-          {"weight_grad_activation_bytes", layer.weight_grad_activation_bytes},
-          {"parameter_bytes", layer.parameter_bytes}};
+  Json json{{"name", layer.name},
+            {"forward_us", time_json(layer.forward)},
+            {"forward_only_us", time_json(layer.forward_only)},
+            {"backward_us", time_json(layer.backward)},
+            {"input_gradient_us", time_json(layer.input_gradient)},
+            {"weight_gradient_us", time_json(layer.weight_gradient)},
+            {"update_us", time_json(layer.update)},
+            {"output_bytes", layer.output_bytes},
+            {"tape_bytes", layer.tape_bytes},
+            {"weight_grad_activation_bytes", layer.weight_grad_activation_bytes},
+            {"parameter_bytes", layer.parameter_bytes}};
+  if (layer.tied) json["tied"] = true;
+  return json;
 }
 
 exec::LayerCost read_layer(const JsonValue& layer) {
   layer.require_object({"name", "forward_us", "forward_only_us", "backward_us", "input_gradient_us",
                         "weight_gradient_us", "update_us", "output_bytes", "tape_bytes",
-                        "weight_grad_activation_bytes", "parameter_bytes"});
+                        "weight_grad_activation_bytes", "parameter_bytes", "tied"});
   const auto bytes = [&](const char* key) {
     return static_cast<std::size_t>(layer.at(key).long_whole(0, most_bytes));
   };
@@ -48,7 +50,8 @@ exec::LayerCost read_layer(const JsonValue& layer) {
           .output_bytes = bytes("output_bytes"),
           .tape_bytes = bytes("tape_bytes"),
           .weight_grad_activation_bytes = bytes("weight_grad_activation_bytes"),
-          .parameter_bytes = bytes("parameter_bytes")};
+          .parameter_bytes = bytes("parameter_bytes"),
+          .tied = layer.has("tied") && layer.at("tied").yes()};
 }
 
 Json to_json(const exec::LayerProfile& profile) {

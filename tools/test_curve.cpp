@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/tied_head.h"
 #include "schedules/error.h"
 #include "tools/train_journal.h"
 
@@ -150,6 +151,7 @@ TestPoint TestCurve::evaluated(int batch, const Snapshot& snapshot) const {
     statistics.insert(statistics.end(), snapshot.statistics[k].begin(),
                       snapshot.statistics[k].end());
   }
+  models::drop_copied_table(plan_.model, weights);
   const exec::Evaluation test =
       exec::evaluate(plan_.model, weights, statistics, plan_.data.test, {.threads = 1});
   require_finite(test.loss, fmt::format("the test loss after step {}", batch + 1));

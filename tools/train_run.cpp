@@ -13,6 +13,7 @@
 #include "exec/read_ahead.h"
 #include "exec/stage_runner.h"
 #include "exec/stream_backend.h"
+#include "models/tied_head.h"
 #include "models/transformer.h"
 #include "schedules/error.h"
 #include "tools/checkpointed_run.h"
@@ -139,6 +140,7 @@ TrainingPlan read_plan(const Arguments& arguments, const ScheduleSpec& spec) {
   shape.batches = asked_batches(arguments, plan.batches);
   plan.shape = spec.effective(shape);
   require_buildable(plan.shape, spec);
+  require_trains_there(arguments, plan.model);
   plan.device = asked_device(arguments, plan.shape.ranks());
   require_one_size(arguments, plan);
   plan.augmentation = asked_augmentation(arguments);
@@ -185,19 +187,20 @@ MemorySizes memory_sizes_of(const TrainingPlan& plan, const LocalGradients& loca
   const std::int64_t piece = plan.piece_size();
   MemorySizes sizes;
   for (const models::StageRange& range : ranges) {
-    std::int64_t for_weights = 0, weights = 0;
-    for (int j = range.first; j <= range.last; ++j) {
-      const auto at = static_cast<std::size_t>(j);
-      for_weights += models::weight_grad_activation_bytes(plan.model.layers[at], shapes[at]);
-      weights += models::parameter_count(plan.model.layers[at], shapes[at]) * float_bytes;
-    }
     const auto first = static_cast<std::size_t>(range.first);
-    const std::int64_t tape = models::tape_bytes(plan.model.layers_of(range), shapes[first]);
+    const std::vector<models::Layer> layers = plan.model.layers_of(range);
+    std::int64_t for_weights = 0, weights = 0;
+    for (std::size_t j = 0; j < layers.size(); ++j) {
+      for_weights += models::weight_grad_activation_bytes(layers[j], shapes[first + j]);
+      weights += models::parameter_count(layers[j], shapes[first + j]) * float_bytes;
+    }
+    const std::int64_t tape = models::tape_bytes(layers, shapes[first]);
+    const std::int64_t tied = models::tied_floats(plan.model, range) * float_bytes;
     sizes.activation.push_back(in_precision(tape) * piece);
     sizes.weight_grad_activation.push_back(in_precision(for_weights) * piece);
     sizes.input.push_back(in_precision(shapes[first].elements() * float_bytes) * piece);
     sizes.weight.push_back(weights);
-    sizes.gradient.push_back(weights);
+    sizes.gradient.push_back(weights + tied);
     sizes.optimizer.push_back(plan.optimizer.slots() * weights);
     const std::int64_t output = shapes[static_cast<std::size_t>(range.last) + 1].elements();
     sizes.output.push_back(in_precision(output * float_bytes) * piece);
@@ -293,6 +296,7 @@ Trained train_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
   }
   // Running statistics are those of the first copy's share of the data.
   trained.model = {exec::joined_weights(weights), exec::joined_statistics(copies.front())};
+  models::drop_copied_table(plan.model, trained.model.weights);
   return trained;
 }
 

@@ -9,29 +9,13 @@
 
 #include "schedules/error.h"
 #include "schedules/joint_updates.h"
+#include "tests/exec/chain_descent.h"
 #include "tests/exec/chain_problem.h"
-#include "tests/support/variants.h"
 
 namespace unlatch::exec {
 namespace {
 
 using testing::HasSubstr;
-
-std::vector<double> mean_gradient(const std::vector<double>& weights, const ChainProblem& problem,
-                                  int first, int count) {
-  std::vector<double> gradient(weights.size());
-  for (int i = first; i < first + count; ++i) {
-    std::vector<double> h{problem.x[static_cast<std::size_t>(i)]};
-    for (const double weight : weights) h.push_back(std::tanh(weight * h.back()));
-    double error = h.back() - problem.y[static_cast<std::size_t>(i)];
-    for (std::size_t j = weights.size(); j-- > 0;) {
-      const double slope = error * (1 - h[j + 1] * h[j + 1]);
-      gradient[j] += slope * h[j] / count;
-      error = slope * weights[j];
-    }
-  }
-  return gradient;
-}
 
 /// The parts that are clipped together: so many weights each.
 void clip(std::vector<double>& gradient, double most, std::size_t part) {
@@ -54,14 +38,6 @@ std::vector<double> descended(const ChainProblem& problem, const Shape& shape, d
     for (std::size_t j = 0; j < weights.size(); ++j) weights[j] -= problem.rate * gradient[j];
   }
   return weights;
-}
-
-/// A shape of four stages a copy that the method runs; no micro-batches if there is none.
-Shape shape_for(const ScheduleSpec& spec, int replicas) {
-  Shape shape{.stages = 4, .batches = 5, .replicas = replicas};
-  shape.chunks = spec.pipeline().chunks.usual;
-  shape.micro_batches = testing_support::parts_that_run(spec, shape, {4, 8});
-  return shape;
 }
 
 /// Far enough from the target that the norms matter, close enough that some batches pass unclipped.

@@ -8,6 +8,8 @@
 #include "exec/evaluate.h"
 #include "exec/executor.h"
 #include "models/dataset.h"
+#include "models/tied_head.h"
+#include "schedules/joint_updates.h"
 #include "schedules/registry.h"
 #include "tests/support/small_text.h"
 
@@ -16,14 +18,21 @@ namespace {
 
 constexpr int text_window = 8;
 
-TaskGraph graph_of(const NetworkRun& run) {
-  const Schedule schedule = ScheduleSpec::parse(run.schedule)
-                                .make({.stages = run.stages,
-                                       .chunks = run.chunks,
-                                       .micro_batches = run.micro_batches,
-                                       .batches = run.batches,
-                                       .replicas = run.replicas});
-  return (run.arranged ? run.arranged(schedule) : schedule).build();
+models::Model model_of(const NetworkRun& run) {
+  const models::Dataset& data = loaded_data(run.data).train;
+  return models::make_model(run.model, data.shape, data.classes);
+}
+
+TaskGraph graph_of(const NetworkRun& run, const models::Model& model) {
+  Schedule schedule = ScheduleSpec::parse(run.schedule)
+                          .make({.stages = run.stages,
+                                 .chunks = run.chunks,
+                                 .micro_batches = run.micro_batches,
+                                 .batches = run.batches,
+                                 .replicas = run.replicas});
+  if (run.arranged) schedule = run.arranged(schedule);
+  const bool sums_copies = models::has_tied_head(model) && run.stages > 1;
+  return (sums_copies ? with_joint_updates(schedule) : schedule).build();
 }
 
 }  // namespace
@@ -37,9 +46,9 @@ const models::DataSplit& loaded_data(const std::string& specification) {
   return all.emplace(specification, std::move(data)).first->second;
 }
 
-Network::Network(const NetworkRun& run) : stages_a_copy_(run.stages), graph_(graph_of(run)) {
+Network::Network(const NetworkRun& run)
+    : stages_a_copy_(run.stages), model_(model_of(run)), graph_(graph_of(run, model_)) {
   const models::Dataset& data = loaded_data(run.data).train;
-  const models::Model model = models::make_model(run.model, data.shape, data.classes);
   const int parts = graph_.shape().micro_batches;
   const DnnRun stage_run{.micro_batch_size = run.batch_size / parts,
                          .optimizer = models::OptimizerSpec::parse(run.optimizer),
@@ -48,7 +57,7 @@ Network::Network(const NetworkRun& run) : stages_a_copy_(run.stages), graph_(gra
   std::vector<LocalHead*> lent_heads;
   for (int copy = 0; copy < graph_.shape().copies; ++copy) {
     owned_.push_back(make_dnn_stages(
-        model, models::uniform_partition(static_cast<int>(model.layers.size()), run.stages),
+        model_, models::uniform_partition(static_cast<int>(model_.layers.size()), run.stages),
         stage_run));
     for (const auto& stage : owned_.back()) modules.push_back(stage.get());
     for (auto& head : make_dnn_heads(graph_.learning().local_gradients, owned_.back(), stage_run)) {
@@ -56,7 +65,7 @@ Network::Network(const NetworkRun& run) : stages_a_copy_(run.stages), graph_(gra
       heads_.push_back(std::move(head));
     }
   }
-  feed_ = std::make_unique<DataFeed>(data, model.input, run.batch_size, parts, network_seed);
+  feed_ = std::make_unique<DataFeed>(data, model_.input, run.batch_size, parts, network_seed);
   losses_.resize(static_cast<std::size_t>(graph_.shape().all_micro_batches()));
   const Observer observer{
       .loss = [this](MicroBatch i,
@@ -71,7 +80,9 @@ std::vector<float> Network::weights(int copy) const {
   for (const Stage k : up_to<Stage>(stages_a_copy_)) {
     weights.push_back(runner_->weights(k + copy * stages_a_copy_));
   }
-  return joined_weights(weights);
+  std::vector<float> all = joined_weights(weights);
+  models::drop_copied_table(model_, all);
+  return all;
 }
 
 std::vector<std::vector<float>> Network::statistics() const {

@@ -40,6 +40,7 @@ inline constexpr std::uint64_t network_seed = 7;
 /// Loads it once: of the program, or "text": a small one, in short windows.
 const models::DataSplit& loaded_data(const std::string& specification);
 
+/// Updates are joint where stages hold copies of one table.
 class Network {
  public:
   explicit Network(const NetworkRun& run);
@@ -56,6 +57,7 @@ class Network {
 
  private:
   int stages_a_copy_;
+  models::Model model_;
   TaskGraph graph_;
   std::vector<std::vector<std::unique_ptr<DnnStageModule>>> owned_;
   std::vector<std::unique_ptr<LocalHead>> heads_;

@@ -4,45 +4,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <map>
-#include <sstream>
 #include <string>
 
 #include "tests/exec/dnn_support.h"
+#include "tests/support/pytorch_arrays.h"
 
 namespace unlatch::exec {
 namespace {
 
 using models::Layer;
 using models::Linear;
+using testing_support::Arrays;
+using testing_support::pytorch_transformers;
 
 constexpr int samples = 2, tokens = 5, width = 6, heads = 2, vocabulary = 7;
-
-/// The arrays of one case, by name.
-using Arrays = std::map<std::string, std::vector<float>>;
-
-const std::map<std::string, Arrays>& pytorch() {
-  static const std::map<std::string, Arrays> cases = [] {
-    std::map<std::string, Arrays> all;
-    std::ifstream file(UNLATCH_SOURCE_DIR "/tests/exec/data/transformer_pytorch.txt");
-    std::string line, name, array;
-    std::getline(file, line);  // who wrote it
-    std::size_t count = 0;
-    while (file >> array) {
-      if (array == "case") {
-        file >> name;
-        continue;
-      }
-      file >> count;
-      std::vector<float>& values = all[name][array];
-      values.resize(count);
-      for (float& value : values) file >> value;
-    }
-    return all;
-  }();
-  return cases;
-}
 
 Layer layer(auto kind) { return {.name = "layer", .kind = kind}; }
 
@@ -79,7 +54,7 @@ models::Model model_of(std::vector<Layer> layers, int features) {
 
 void expect_pytorchs_numbers(const std::string& name, std::vector<Layer> layers, int features) {
   SCOPED_TRACE(name);
-  const Arrays& expected = pytorch().at(name);
+  const Arrays& expected = pytorch_transformers().at(name);
   const models::Model model = model_of(std::move(layers), features);
   const auto stages = make_dnn_stages(model, ranges_of({static_cast<int>(model.layers.size())}),
                                       {.micro_batch_size = samples});
@@ -108,7 +83,7 @@ TEST(PyTorch, LayersGiveItsNumbers) {
 }
 
 TEST(PyTorch, AStepOfAWholeNetworkGivesItsLossAndGradients) {
-  const Arrays& expected = pytorch().at("network");
+  const Arrays& expected = pytorch_transformers().at("network");
   const models::Model model = models::make_model("transformer:layers=2,width=6,heads=2,sequence=5",
                                                  {1, 1, 1, true}, vocabulary);
   Trainer trainer(model, {2, 3, 2}, {.micro_batch_size = samples});

@@ -172,6 +172,7 @@ TEST(StoppingRun, RestoresTheStateOfEveryOptimizer) {
 /// Convolutions, pooling, batch norms and residual blocks, each with tensors of its own in flight.
 TEST(StoppingRun, RestoresNetworksBitForBit) {
   const std::string resnet = "resnet20:input=data,width=4";
+  const std::string tied = "transformer:layers=1,width=8,heads=2,sequence=8,tied=yes";
   for (const NetworkRun& run : std::vector<NetworkRun>{
            {.schedule = "fdg", .model = resnet, .stages = 3},
            {.schedule = "zb-h1", .model = resnet, .stages = 2, .micro_batches = 4},
@@ -183,7 +184,9 @@ TEST(StoppingRun, RestoresNetworksBitForBit) {
            {.schedule = "dfa", .stages = 3},
            {.schedule = "asgd:compensation=adaptive,lambda=0.1", .model = resnet, .replicas = 2},
            {.schedule = "ssd-sgd:delay=2,warmup=1", .replicas = 2},
-           {.schedule = "ssgd:compression=topk,ratio=0.1", .replicas = 2, .optimizer = "sgd"}}) {
+           {.schedule = "ssgd:compression=topk,ratio=0.1", .replicas = 2, .optimizer = "sgd"},
+           {.schedule = "1f1b", .model = tied, .data = "text", .stages = 3, .micro_batches = 4},
+           {.schedule = "ssgd", .model = tied, .data = "text", .stages = 2, .replicas = 2}}) {
     SCOPED_TRACE(run.schedule);
     NetworkRun four = run;
     four.batches = 4;

@@ -3,8 +3,9 @@
 
 Of every case the weights (flat, in the order of the model's parameters), the input, the gradient of
 the output, and what PyTorch finds: output, gradient of the input, gradients of the weights; of the
-whole network tokens, targets, loss and gradients of the weights. Numbers are float32, computed in
-float64 from them.
+whole network tokens, targets, loss and gradients of the weights; of the one whose head is tied to the
+table of tokens the losses and norms of some steps, and the weights that they lead to. Numbers are
+float32, computed in float64 from them.
 """
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from torch.nn import functional
 from layers import Attention, Embedding, Residual, rounded
 
 SAMPLES, TOKENS, WIDTH, HEADS, VOCABULARY = 2, 5, 6, 2, 7
+STEPS, RATE, MOMENTUM, DECAY, LARGEST_NORM = 4, 0.05, 0.9, 0.01, 2.0
 
 
 def block():
@@ -57,9 +59,13 @@ def case(out, name, network, width=None):
     write(out, "weight_gradient", flat(network, lambda p: p.grad))
 
 
+def new_network():
+    return rounded(nn.Sequential(embedding(), *block(), *block(), nn.LayerNorm(WIDTH),
+                                 nn.Linear(WIDTH, VOCABULARY, bias=False)))
+
+
 def whole_network(out):
-    network = rounded(nn.Sequential(embedding(), *block(), *block(), nn.LayerNorm(WIDTH),
-                                    nn.Linear(WIDTH, VOCABULARY, bias=False)))
+    network = new_network()
     tokens = torch.randint(VOCABULARY, (SAMPLES, TOKENS))
     targets = torch.randint(VOCABULARY, (SAMPLES, TOKENS))
     logits = network(tokens)
@@ -74,6 +80,31 @@ def whole_network(out):
     write(out, "weight_gradient", flat(network, lambda p: p.grad))
 
 
+def tied_network(out):
+    """A step takes SAMPLES sequences and clips the norm of their gradient."""
+    network = new_network()
+    network[-1].weight = network[0].token.weight
+    tokens = torch.randint(VOCABULARY, (STEPS, SAMPLES, TOKENS))
+    targets = torch.randint(VOCABULARY, (STEPS, SAMPLES, TOKENS))
+    out.append("case tied_network")
+    write(out, "weights", flat(network, lambda p: p.detach()))
+    write(out, "input", tokens)
+    write(out, "targets", targets)
+    optimizer = torch.optim.SGD(network.parameters(), lr=RATE, momentum=MOMENTUM,
+                                weight_decay=DECAY)
+    losses, norms = [], []
+    for x, y in zip(tokens, targets):
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(network(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        norms.append(nn.utils.clip_grad_norm_(network.parameters(), LARGEST_NORM))
+        optimizer.step()
+        losses.append(loss.detach())
+    write(out, "losses", torch.stack(losses))
+    write(out, "norms", torch.stack(norms))
+    write(out, "trained", flat(network, lambda p: p.detach()))
+
+
 def main():
     torch.manual_seed(11)
     out = [f"# Written by tests/torch/{Path(__file__).name} with torch {torch.__version__}."]
@@ -83,6 +114,7 @@ def main():
     case(out, "embedding", embedding())
     case(out, "block", nn.Sequential(*block()), WIDTH)
     whole_network(out)
+    tied_network(out)
     path = Path(__file__).resolve().parents[1] / "exec" / "data" / "transformer_pytorch.txt"
     path.write_text("\n".join(out) + "\n", encoding="ascii")
     return 0
