@@ -246,7 +246,9 @@ SteadyState steady_state(const GraphOfBatches& graph_of, const CostModel& costs)
     const Timeline timeline = run(graph, costs);
     const SteadyState steady = read_period(graph, timeline, reach);
     if (steady.exact) return steady;
-    const bool too_short = batches < reach.batches_to_repeat();
+    // Before a server a fast copy runs ahead without end, however long the run.
+    const bool too_short =
+        batches < reach.batches_to_repeat() && !is_served(graph.shape(), graph.learning());
     const std::int64_t tasks_a_batch = tasks / batches;
     int next = 2 * batches;
     if (too_short && tasks_a_batch * reach.batches_to_repeat() <= most_tasks_of_deep) {
