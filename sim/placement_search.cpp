@@ -77,6 +77,53 @@ class Enumerator {
   std::vector<Devices> all_;
 };
 
+/// Takes ever the first free node and device that are like those asked for.
+class Representative {
+ public:
+  explicit Representative(const Sites& sites) {
+    std::map<int, int> least;  // device of each kind: in nodes alike these are in one order
+    for (std::size_t s = 0; s < sites.devices.size(); ++s) {
+      int& device = least.try_emplace(sites.kinds[s], sites.devices[s]).first->second;
+      device = std::min(device, sites.devices[s]);
+    }
+    for (std::size_t s = 0; s < sites.devices.size(); ++s) {
+      Node& node = nodes_[sites.nodes[s]];
+      node.kind = sites.node_kinds[s];
+      const int kind = least[sites.kinds[s]];
+      node.kinds[kind].push_back(sites.devices[s]);
+      site_of_[sites.devices[s]] = {sites.nodes[s], kind};
+    }
+    for (const auto& [number, node] : nodes_) free_nodes_[node.kind].push_back(number);
+    for (auto& [kind, numbers] : free_nodes_) std::ranges::reverse(numbers);
+  }
+
+  int like(int device) {
+    const auto [node, kind] = site_of_.at(device);
+    const auto [partner, is_new] = partner_.try_emplace(node, 0);
+    if (is_new) {
+      Devices& free = free_nodes_.at(nodes_.at(node).kind);
+      partner->second = free.back();
+      free.pop_back();
+    }
+    const auto& kinds = nodes_.at(node).kinds;
+    const auto at = std::distance(kinds.begin(), kinds.find(kind));
+    const auto theirs = std::next(nodes_.at(partner->second).kinds.begin(), at);
+    return theirs->second[used_[theirs->first]++];
+  }
+
+ private:
+  struct Node {
+    int kind = 0;
+    std::map<int, Devices> kinds = {};  ///< by least device
+  };
+
+  std::map<int, Node> nodes_;
+  std::map<int, std::pair<int, int>> site_of_;  ///< node and kind of each device
+  std::map<int, Devices> free_nodes_;           ///< by kind, the next one last
+  std::map<int, int> partner_;                  ///< of each node with ranks
+  std::map<int, std::size_t> used_;             ///< devices, of each kind
+};
+
 /// Sites by `key`, least first, in their own order where it is the same.
 template <typename Key>
 std::vector<std::size_t> sorted_sites(const Sites& sites, const Key& key) {
@@ -153,14 +200,15 @@ class Order {
     return true;
   }
   bool swap_nodes(const Devices& a, const Devices& b) {
-    bool has_ranks = false;
+    const auto has_rank = [&](int device) {
+      return std::ranges::find(order_, device) - order_.begin() <
+             static_cast<std::ptrdiff_t>(ranks_);
+    };
+    if (std::ranges::none_of(a, has_rank) && std::ranges::none_of(b, has_rank)) return false;
     for (std::size_t d = 0; d < std::min(a.size(), b.size()); ++d) {
-      const auto at = std::ranges::find(order_, a[d]), other = std::ranges::find(order_, b[d]);
-      const auto first = static_cast<std::size_t>(std::min(at, other) - order_.begin());
-      has_ranks |= first < ranks_;
-      std::iter_swap(at, other);
+      std::iter_swap(std::ranges::find(order_, a[d]), std::ranges::find(order_, b[d]));
     }
-    return has_ranks;
+    return true;
   }
 
   Devices order_;
@@ -195,6 +243,13 @@ Sites sites_of(const Cluster& cluster) {
     return a == b || (places[a] == places[b] && cluster.nodes_alike(a, b));
   });
   return sites;
+}
+
+Devices representative(const Sites& sites, const Devices& devices) {
+  Representative like(sites);
+  Devices result;
+  for (const int device : devices) result.push_back(like.like(device));
+  return result;
 }
 
 std::vector<Devices> all_placements(const Sites& sites, int ranks, int most) {

@@ -26,6 +26,9 @@ Sites sites_of(const Cluster& cluster);
 
 using Devices = std::vector<int>;  ///< by rank
 
+/// The same but for swaps of devices of a kind and of nodes of a kind: one of all_placements().
+Devices representative(const Sites& sites, const Devices& devices);
+
 /// Every way to put `ranks` ranks on the sites, but for swaps of devices of a kind and of nodes of
 /// a kind; empty where these are more than `most`.
 std::vector<Devices> all_placements(const Sites& sites, int ranks, int most);

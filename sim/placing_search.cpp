@@ -44,7 +44,10 @@ void PlacingSearch::try_given() {
     Seat* const seat = seat_on(placing);
     if (!seat) continue;
     simulate(*seat);
-    if (candidate_.seating) continue;
+    if (candidate_.seating) {
+      seat_of_.try_emplace(representative(candidate_.seating->sites, placing.devices), seat);
+      continue;
+    }
     SplitAnswer answer = seat->trial->best(limits_.splits);
     if (!(seat->answer.score < answer.score)) seat->answer = std::move(answer);
     keep_if_best(*seat);
@@ -85,10 +88,10 @@ void PlacingSearch::try_swaps() {
   const int ranks = graphs_.tasks().ranks();
   for (const Devices& devices :
        filling_placements(candidate_.seating->sites, shape.replicas, ranks / shape.replicas)) {
-    score(devices);
+    if (Seat* const seat = seat_on(devices)) simulate(*seat);
   }
   for (const Seat* const seat : seats_by_score()) {
-    descend_from(seat->placing.devices, affordable() - simulated());
+    descend_from(seat->placing.devices, (affordable() - simulated()) / 2);
   }
   improve_splits();
   if (!best_) return;
@@ -97,8 +100,9 @@ void PlacingSearch::try_swaps() {
 }
 
 void PlacingSearch::descend_from(const Devices& devices, std::int64_t most) {
-  constexpr std::int64_t least = 2;
-  descend(candidate_.seating->sites, devices, static_cast<int>(std::max(most / 2, least)),
+  constexpr std::int64_t looks = 64;  // at placements for each that is simulated
+  ends_at_ = simulated() + most;
+  descend(candidate_.seating->sites, devices, static_cast<int>(looks * affordable()),
           [this](const Devices& moved) { return score(moved); });
 }
 
@@ -140,12 +144,9 @@ PlacingSearch::Seat* PlacingSearch::seat_on(Placing placing) {
 }
 
 PlacingSearch::Seat* PlacingSearch::seat_on(const Devices& devices) {
-  const auto [known, is_new] = seat_of_.try_emplace(devices, nullptr);
-  if (!is_new) return known->second;
-  const auto given = std::ranges::find_if(
-      seats_, [&](const auto& seat) { return seat->placing.devices == devices; });
-  known->second =
-      given != seats_.end() ? given->get() : seat_on(candidate_.seating->placing(devices));
+  const auto [known, is_new] =
+      seat_of_.try_emplace(representative(candidate_.seating->sites, devices), nullptr);
+  if (is_new) known->second = seat_on(candidate_.seating->placing(devices));
   return known->second;
 }
 
@@ -158,7 +159,8 @@ void PlacingSearch::simulate(Seat& seat) {
 }
 
 SplitScore PlacingSearch::score(const Devices& devices) {
-  Seat* const seat = seat_on(devices);
+  const bool is_known = seat_of_.contains(representative(candidate_.seating->sites, devices));
+  Seat* const seat = is_known || simulated() < ends_at_ ? seat_on(devices) : nullptr;
   if (!seat) return {.excess_bytes = std::numeric_limits<std::int64_t>::max()};
   simulate(*seat);
   return seat->answer.score;

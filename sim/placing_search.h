@@ -59,7 +59,8 @@ class PlacingSearch {
   Finding& finding_;
   Graphs graphs_;
   std::vector<std::unique_ptr<Seat>> seats_;
-  std::map<Devices, Seat*> seat_of_;
+  std::map<Devices, Seat*> seat_of_;  ///< by the representative of its devices
+  std::int64_t ends_at_ = 0;          ///< simulations of a descent
   Seat* best_ = nullptr;
   std::string no_costs_;  ///< why the first placing without costs has none
 };

@@ -143,6 +143,12 @@ TEST(PlacementSearch, OfNodesAlikeOnlyThePatternCounts) {
       EXPECT_TRUE(found.insert(pattern(devices)).second);
     }
     EXPECT_EQ(found, patterns);
+    for (const Devices& devices : all_placements(sites, ranks, count)) {
+      EXPECT_EQ(representative(sites, devices), devices);
+      Devices turned;  // the other node
+      for (const int device : devices) turned.push_back((device + 5) % 10);
+      EXPECT_EQ(representative(sites, turned), devices);
+    }
   }
   EXPECT_THAT(all_placements(sites, 11, 1000), IsEmpty());
 }

@@ -142,10 +142,10 @@ TEST(SearchPlacement, RanksAreHeldToTheMemoryOfTheirOwnDevices) {
   for (const int device : found["placement"]) EXPECT_GE(device, 2);
   const json run = folder.json(found["command"].get<std::string>().substr(8));
   EXPECT_EQ(period_of(run), found["batch_period_ms"].get<double>());
-  const Outcome none = folder.run("search --ranks 4 " + costs);
+  const Outcome none = folder.run("search --ranks 4 --memory-limit 4MiB " + costs);
   expect_refused(none);
   EXPECT_THAT(none.err, AllOf(HasSubstr("placements the nearest"), HasSubstr("on devices"),
-                              HasSubstr("the limit is 8 MiB")));
+                              HasSubstr("the limit is 4 MiB")));
 }
 
 TEST(SearchPlacement, DevicesThatCannotRunTheFormatAreLeftOut) {
