@@ -77,53 +77,6 @@ class Enumerator {
   std::vector<Devices> all_;
 };
 
-/// Takes ever the first free node and device that are like those asked for.
-class Representative {
- public:
-  explicit Representative(const Sites& sites) {
-    std::map<int, int> least;  // device of each kind: in nodes alike these are in one order
-    for (std::size_t s = 0; s < sites.devices.size(); ++s) {
-      int& device = least.try_emplace(sites.kinds[s], sites.devices[s]).first->second;
-      device = std::min(device, sites.devices[s]);
-    }
-    for (std::size_t s = 0; s < sites.devices.size(); ++s) {
-      Node& node = nodes_[sites.nodes[s]];
-      node.kind = sites.node_kinds[s];
-      const int kind = least[sites.kinds[s]];
-      node.kinds[kind].push_back(sites.devices[s]);
-      site_of_[sites.devices[s]] = {sites.nodes[s], kind};
-    }
-    for (const auto& [number, node] : nodes_) free_nodes_[node.kind].push_back(number);
-    for (auto& [kind, numbers] : free_nodes_) std::ranges::reverse(numbers);
-  }
-
-  int like(int device) {
-    const auto [node, kind] = site_of_.at(device);
-    const auto [partner, is_new] = partner_.try_emplace(node, 0);
-    if (is_new) {
-      Devices& free = free_nodes_.at(nodes_.at(node).kind);
-      partner->second = free.back();
-      free.pop_back();
-    }
-    const auto& kinds = nodes_.at(node).kinds;
-    const auto at = std::distance(kinds.begin(), kinds.find(kind));
-    const auto theirs = std::next(nodes_.at(partner->second).kinds.begin(), at);
-    return theirs->second[used_[theirs->first]++];
-  }
-
- private:
-  struct Node {
-    int kind = 0;
-    std::map<int, Devices> kinds = {};  ///< by least device
-  };
-
-  std::map<int, Node> nodes_;
-  std::map<int, std::pair<int, int>> site_of_;  ///< node and kind of each device
-  std::map<int, Devices> free_nodes_;           ///< by kind, the next one last
-  std::map<int, int> partner_;                  ///< of each node with ranks
-  std::map<int, std::size_t> used_;             ///< devices, of each kind
-};
-
 /// Sites by `key`, least first, in their own order where it is the same.
 template <typename Key>
 std::vector<std::size_t> sorted_sites(const Sites& sites, const Key& key) {
@@ -245,10 +198,36 @@ Sites sites_of(const Cluster& cluster) {
   return sites;
 }
 
-Devices representative(const Sites& sites, const Devices& devices) {
-  Representative like(sites);
+Likeness::Likeness(const Sites& sites) {
+  std::map<int, int> least;  // device of each kind
+  for (std::size_t s = 0; s < sites.devices.size(); ++s) {
+    int& device = least.try_emplace(sites.kinds[s], sites.devices[s]).first->second;
+    device = std::min(device, sites.devices[s]);
+  }
+  for (std::size_t s = 0; s < sites.devices.size(); ++s) {
+    Node& node = nodes_[sites.nodes[s]];
+    node.kind = sites.node_kinds[s];
+    const int kind = least[sites.kinds[s]];
+    node.kinds[kind].push_back(sites.devices[s]);
+    site_of_[sites.devices[s]] = {sites.nodes[s], kind};
+  }
+  for (const auto& [number, node] : nodes_) nodes_of_kind_[node.kind].push_back(number);
+}
+
+Devices Likeness::representative(const Devices& devices) const {
+  std::map<int, int> partner;           // of each node with ranks
+  std::map<int, std::size_t> in_use;    // nodes of each kind
+  std::map<int, std::size_t> occupied;  // devices of each kind
   Devices result;
-  for (const int device : devices) result.push_back(like.like(device));
+  for (const int device : devices) {
+    const auto [number, kind] = site_of_.at(device);
+    const Node& node = nodes_.at(number);
+    const auto [theirs, is_new] = partner.try_emplace(number, 0);
+    if (is_new) theirs->second = nodes_of_kind_.at(node.kind)[in_use[node.kind]++];
+    const auto at = std::distance(node.kinds.begin(), node.kinds.find(kind));
+    const auto& [least, alike] = *std::next(nodes_.at(theirs->second).kinds.begin(), at);
+    result.push_back(alike[occupied[least]++]);
+  }
   return result;
 }
 

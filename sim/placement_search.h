@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "sim/hardware.h"
@@ -26,8 +28,22 @@ Sites sites_of(const Cluster& cluster);
 
 using Devices = std::vector<int>;  ///< by rank
 
-/// The same but for swaps of devices of a kind and of nodes of a kind: one of all_placements().
-Devices representative(const Sites& sites, const Devices& devices);
+/// Placements that are the same but for swaps of devices of a kind and of nodes of a kind.
+class Likeness {
+ public:
+  explicit Likeness(const Sites& sites);
+  /// Of all that are like it the one in all_placements().
+  Devices representative(const Devices& devices) const;
+
+ private:
+  struct Node {
+    int kind = 0;
+    std::map<int, Devices> kinds = {};  ///< by least device: in the same order in nodes alike
+  };
+  std::map<int, Node> nodes_;
+  std::map<int, Devices> nodes_of_kind_;
+  std::map<int, std::pair<int, int>> site_of_;  ///< of each device its node and there its kind
+};
 
 /// Every way to put `ranks` ranks on the sites, but for swaps of devices of a kind and of nodes of
 /// a kind; empty where these are more than `most`.

@@ -30,6 +30,7 @@ PlacingSearch::PlacingSearch(const Candidate& candidate, const TaskGraph& tasks,
     : candidate_(candidate), limits_(limits), finding_(finding), graphs_(candidate, tasks) {}
 
 void PlacingSearch::run() {
+  if (candidate_.seating) likeness_.emplace(candidate_.seating->sites);
   try_given();
   if (candidate_.seating) try_seating();
   if (!best_) {
@@ -45,7 +46,7 @@ void PlacingSearch::try_given() {
     if (!seat) continue;
     simulate(*seat);
     if (candidate_.seating) {
-      seat_of_.try_emplace(representative(candidate_.seating->sites, placing.devices), seat);
+      seat_of_.try_emplace(likeness_->representative(placing.devices), seat);
       continue;
     }
     SplitAnswer answer = seat->trial->best(limits_.splits);
@@ -144,8 +145,7 @@ PlacingSearch::Seat* PlacingSearch::seat_on(Placing placing) {
 }
 
 PlacingSearch::Seat* PlacingSearch::seat_on(const Devices& devices) {
-  const auto [known, is_new] =
-      seat_of_.try_emplace(representative(candidate_.seating->sites, devices), nullptr);
+  const auto [known, is_new] = seat_of_.try_emplace(likeness_->representative(devices), nullptr);
   if (is_new) known->second = seat_on(candidate_.seating->placing(devices));
   return known->second;
 }
@@ -159,7 +159,7 @@ void PlacingSearch::simulate(Seat& seat) {
 }
 
 SplitScore PlacingSearch::score(const Devices& devices) {
-  const bool is_known = seat_of_.contains(representative(candidate_.seating->sites, devices));
+  const bool is_known = seat_of_.contains(likeness_->representative(devices));
   Seat* const seat = is_known || simulated() < ends_at_ ? seat_on(devices) : nullptr;
   if (!seat) return {.excess_bytes = std::numeric_limits<std::int64_t>::max()};
   simulate(*seat);

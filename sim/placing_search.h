@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,7 @@ class PlacingSearch {
   const SearchLimits& limits_;
   Finding& finding_;
   Graphs graphs_;
+  std::optional<Likeness> likeness_;  ///< of the seating's sites
   std::vector<std::unique_ptr<Seat>> seats_;
   std::map<Devices, Seat*> seat_of_;  ///< by the representative of its devices
   std::int64_t ends_at_ = 0;          ///< simulations of a descent

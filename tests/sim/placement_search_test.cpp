@@ -129,6 +129,7 @@ std::vector<std::pair<int, int>> pattern(const Devices& devices) {
 
 TEST(PlacementSearch, OfNodesAlikeOnlyThePatternCounts) {
   const Sites sites = sites_of(odd_nodes());
+  const Likeness likeness(sites);
   for (int ranks = 1; ranks <= 4; ++ranks) {
     std::set<std::vector<std::pair<int, int>>> patterns, found;
     for (int code = 0; code < static_cast<int>(std::pow(10, ranks)); ++code) {
@@ -144,10 +145,10 @@ TEST(PlacementSearch, OfNodesAlikeOnlyThePatternCounts) {
     }
     EXPECT_EQ(found, patterns);
     for (const Devices& devices : all_placements(sites, ranks, count)) {
-      EXPECT_EQ(representative(sites, devices), devices);
+      EXPECT_EQ(likeness.representative(devices), devices);
       Devices turned;  // the other node
       for (const int device : devices) turned.push_back((device + 5) % 10);
-      EXPECT_EQ(representative(sites, turned), devices);
+      EXPECT_EQ(likeness.representative(turned), devices);
     }
   }
   EXPECT_THAT(all_placements(sites, 11, 1000), IsEmpty());
