@@ -70,7 +70,7 @@ double best_of_all(const Folder& folder, const std::string& simulate, int device
 TEST(SearchPlacement, NoPlacementWithAnySplitIsBetterOnMixedClusters) {
   const Folder folder;
   std::mt19937 random(5);
-  for (const int ranks : {2, 2, 3}) {
+  for (const int ranks : {2, 3}) {
     const auto one_of = [&](const std::vector<double>& values) {
       return values[random() % values.size()];
     };
