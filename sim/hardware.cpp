@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <queue>
 #include <tuple>
 #include <utility>
@@ -25,6 +26,10 @@ std::vector<bool> Cluster::Parts::reached() const {
   return seen;
 }
 
+bool Cluster::Parts::is_shared(const Way& way) const {
+  return std::ranges::any_of(ways[way.to], [&](const Way& back) { return back.link == way.link; });
+}
+
 Cluster::Cluster(Parts parts) : parts_(std::move(parts)) {
   require(devices() > 0, "{}: it has no devices", parts_.name);
   // Links go both ways, so that one device which reaches all is enough.
@@ -32,6 +37,14 @@ Cluster::Cluster(Parts parts) : parts_(std::move(parts)) {
   const auto missing = std::ranges::find(reached, false) - reached.begin();
   require(missing >= devices(), "{}: device {} cannot be reached from device 0; give it a link",
           parts_.name, missing);
+}
+
+std::vector<int> Cluster::devices_of(int node) const {
+  std::vector<int> devices;
+  for (int d = 0; d < this->devices(); ++d) {
+    if (node_of(d) == node) devices.push_back(d);
+  }
+  return devices;
 }
 
 Cluster Cluster::with_placement(std::vector<int> placement) const {
@@ -56,13 +69,45 @@ bool Cluster::interchangeable(int a, int b) const {
     for (const Parts::Way& way : parts_.ways[from]) {
       if (way.to == other) continue;
       const Link& link = parts_.links[way.link];
-      const bool shared = std::ranges::any_of(
-          parts_.ways[way.to], [&](const Parts::Way& back) { return back.link == way.link; });
-      links.emplace_back(link.rate, link.latency, shared, way.to);
+      links.emplace_back(link.rate, link.latency, parts_.is_shared(way), way.to);
     }
     return links;
   };
   return links_of(a, b) == links_of(b, a);
+}
+
+bool Cluster::nodes_alike(int a, int b) const {
+  if (a == b) return true;
+  const auto cable = [&](const Parts::Way& way) {
+    const Link& link = parts_.links[way.link];
+    return std::tuple(link.rate, link.latency, parts_.is_shared(way));
+  };
+  std::map<int, int> partner;  // of each vertex that moves, and of those beside them
+  std::vector<int> open;
+  const auto pair = [&](int v, int w) {
+    const auto [known, is_new] = partner.try_emplace(v, w);
+    if (!is_new) return known->second == w;
+    const auto [back, other] = partner.try_emplace(w, v);
+    if (v != w) open.push_back(v);
+    return back->second == v;
+  };
+  const std::vector<int> of_a = devices_of(a), of_b = devices_of(b);
+  if (of_a.size() != of_b.size()) return false;
+  for (std::size_t d = 0; d < of_a.size(); ++d) {
+    if (type_index(of_a[d]) != type_index(of_b[d]) || !pair(of_a[d], of_b[d])) return false;
+  }
+  while (!open.empty()) {
+    const auto &from = parts_.ways[open.back()], &other = parts_.ways[partner[open.back()]];
+    open.pop_back();
+    if (from.size() != other.size()) return false;
+    for (std::size_t w = 0; w < from.size(); ++w) {
+      const bool switches = from[w].to >= devices() && other[w].to >= devices();
+      if (cable(from[w]) != cable(other[w])) return false;
+      if (from[w].to != other[w].to && !switches && !partner.contains(from[w].to)) return false;
+      if (!pair(from[w].to, other[w].to)) return false;
+    }
+  }
+  return true;
 }
 
 Route Cluster::route(int from, int to) const {

@@ -55,6 +55,8 @@ class Cluster {
     std::vector<std::vector<Way>> ways;  ///< out of each vertex: devices first, then switches
     std::vector<int> placement;
 
+    /// Whether both ways of its cable share what it can carry.
+    bool is_shared(const Way& way) const;
     /// Of each vertex, whether links lead there from device 0.
     std::vector<bool> reached() const;
   };
@@ -68,11 +70,15 @@ class Cluster {
   int type_index(int device) const { return parts_.devices[device].type; }
   const DeviceType& type_of(int device) const { return parts_.types[type_index(device)]; }
   int node_of(int device) const { return parts_.devices[device].node; }
+  std::vector<int> devices_of(int node) const;
   const std::vector<Link>& links() const& { return parts_.links; }
   const std::vector<int>& placement() const& { return parts_.placement; }
   /// Whether these are of one type and have links alike to the same places, so that whatever runs
   /// on one could run on the other.
   bool interchangeable(int a, int b) const;
+  /// Whether the links of the cluster stay the same when the devices of these nodes change places,
+  /// the first with the first, and so on.
+  bool nodes_alike(int a, int b) const;
   /// The same with its ranks on these devices. Throws Error for one that there is not, or twice.
   Cluster with_placement(std::vector<int> devices) const;
   /// Fewest links, then least latency, then the first in the file. Empty within a device.

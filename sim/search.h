@@ -27,18 +27,20 @@ struct SplitCosts {
 
 /// Costs of a model's layers under one schedule, on one placing of its ranks.
 struct LayerCosts {
-  LayerFacts layers;
-  std::vector<Way> ways;       ///< from each stage of the model to the next: stages - 1
-  double overlap = 0;          ///< how much of R hides beside F
-  bool floor_holds = false;    ///< stages cost at least what their layers do
-  std::optional<Split> given;  ///< asked for: no other is tried
+  std::vector<LayerFacts> layers;  ///< on each kind of device
+  std::vector<int> kinds = {};     ///< of each stage of all copies; empty: all are of the first
+  std::vector<Way> ways;           ///< from each stage of the model to the next: stages - 1
+  double overlap = 0;              ///< how much of R hides beside F
+  bool floor_holds = false;        ///< stages cost at least what their layers do
+  std::optional<Split> given;      ///< asked for: no other is tried
   std::function<SplitCosts(const Split&)> of;
 };
 
 /// Where the ranks sit, and what that makes of the costs.
 struct Placing {
   std::string how;
-  std::vector<int> devices;  ///< by rank; empty where costs do not depend on it
+  std::vector<int> devices;             ///< by rank; empty where costs do not depend on it
+  std::vector<std::int64_t> room = {};  ///< bytes that each rank may keep; empty: any number
   /// For a graph without transfers. Throws Error where there are none.
   std::function<LayerCosts(const TaskGraph& tasks)> costs;
 };
@@ -59,12 +61,10 @@ struct Candidate {
 };
 
 struct SearchLimits {
-  std::optional<std::int64_t> memory;  ///< bytes that a rank may keep
+  std::optional<std::int64_t> memory;  ///< bytes that a rank may keep, whatever its room
   std::optional<int> staleness;        ///< most forward staleness, in updates
   int splits = SplitLimits{}.most;     ///< to simulate for a candidate on a placing, about
-  int placed = 4;                      ///< of the best candidates, whose placing is searched
-  int placements = 512;                ///< that one of these is moved to, with a split that stays
-  int all_splits = 24 * SplitLimits{}.most;  ///< to try all placements with all their splits
+  std::int64_t tasks = 4'000'000;      ///< to simulate to place a candidate with a seating, about
 };
 
 enum class Refusal : std::uint8_t { shape, costs, memory, staleness };
@@ -80,6 +80,7 @@ struct Finding {
   Placing placing = {};       ///< the best one
   int placings = 0;           ///< that were simulated
   bool all_placings = false;  ///< none is better with any of the splits that were simulated for it
+  bool all_splits = false;    ///< nor with any other
   SplitAnswer split = {};
   int simulated = 0;  ///< splits, on all placings
   Price price = {};
@@ -90,9 +91,8 @@ struct Finding {
 };
 
 /// One finding a candidate, in their order, on all cores; the same whatever their number. The best
-/// split and placing have the least SplitScore: first of the placings given, then, for the best
-/// candidates that have a seating, of all placements where these are few, or else of those that
-/// swaps of two ranks and moves to free devices lead to.
+/// split and placing have the least SplitScore: of the placings given, and for a candidate that has
+/// a seating of what PlacingSearch looks at. A candidate is refused where no placing will do.
 std::vector<Finding> search(const std::vector<Candidate>& candidates, const SearchLimits& limits);
 
 /// Those not refused, best first: by period, peak memory, staleness, then the order given.

@@ -26,13 +26,12 @@ double between(const std::vector<double>& sums, int first, int last) {
 /// Loads and passages of all runs of layers on all stages; infinite where a stage cannot hold them.
 class StageTable {
  public:
-  StageTable(const StageSums& sums, std::optional<std::int64_t> limit)
-      : layers_(sums.layers()), stages_(sums.stages()) {
+  explicit StageTable(const StageSums& sums) : layers_(sums.layers()), stages_(sums.stages()) {
     cells_.resize(at(stages_) * at(layers_) * at(layers_));
     for (int k = 0; k < stages_; ++k) {
       for (int first = 0; first < layers_; ++first) {
         for (int last = first; last < layers_; ++last) {
-          if (limit && sums.bytes(first, last, k) > static_cast<double>(*limit)) continue;
+          if (!sums.fits(first, last, k)) continue;
           cell(first, last, k) = {sums.load(first, last, k), sums.passage(first, last, k)};
         }
       }
@@ -106,31 +105,47 @@ std::string text_of(const Split& split) {
   return fmt::format("{}", fmt::join(sizes, "/"));
 }
 
-StageSums::StageSums(const LayerFacts& layers, PipelineFacts pipeline)
+StageSums::StageSums(const std::vector<LayerFacts>& kinds, PipelineFacts pipeline)
     : pipeline_(std::move(pipeline)),
-      update_(sums_of(layers.update)),
-      recompute_(sums_of(layers.recompute)),
-      tape_(sums_of(layers.tape_bytes)),
-      half_tape_(sums_of(layers.half_tape_bytes)),
-      weight_(sums_of(layers.weight_bytes)),
-      state_(sums_of(layers.state_bytes)),
-      handover_in_(layers.handover_in),
-      handover_out_(layers.handover_out),
-      output_(layers.output_bytes),
-      input_(layers.input_bytes) {
-  std::vector<double> work;
-  for (std::size_t j = 0; j < layers.forward.size(); ++j) {
-    work.push_back(layers.forward[j] + layers.backward[j]);
+      tape_(sums_of(kinds.front().tape_bytes)),
+      half_tape_(sums_of(kinds.front().half_tape_bytes)),
+      weight_(sums_of(kinds.front().weight_bytes)),
+      state_(sums_of(kinds.front().state_bytes)),
+      output_(kinds.front().output_bytes),
+      input_(kinds.front().input_bytes) {
+  for (const LayerFacts& layers : kinds) {
+    std::vector<double> work;
+    for (std::size_t j = 0; j < layers.forward.size(); ++j) {
+      work.push_back(layers.forward[j] + layers.backward[j]);
+    }
+    times_.push_back({sums_of(work), sums_of(layers.update), sums_of(layers.recompute),
+                      layers.handover_in, layers.handover_out});
   }
-  work_ = sums_of(work);
+}
+
+double StageSums::work_on(int kind, int first, int last, int stage) const {
+  const Times& times = times_[at(kind)];
+  double work = between(times.work, first, last);
+  work += pipeline_.stages[at(stage)].recomputed * between(times.recompute, first, last);
+  if (first > 0) work += times.handover_in[at(first)];
+  if (last + 1 < layers()) work += times.handover_out[at(last)];
+  return work;
 }
 
 double StageSums::work(int first, int last, int stage) const {
-  double work = between(work_, first, last);
-  work += pipeline_.stages[at(stage)].recomputed * between(recompute_, first, last);
-  if (first > 0) work += handover_in_[at(first)];
-  if (last + 1 < layers()) work += handover_out_[at(last)];
-  return work;
+  double most = 0;
+  for (const int kind : pipeline_.stages[at(stage)].kinds) {
+    most = std::max(most, work_on(kind, first, last, stage));
+  }
+  return most;
+}
+
+double StageSums::update(int first, int last, int stage) const {
+  double most = 0;
+  for (const int kind : pipeline_.stages[at(stage)].kinds) {
+    most = std::max(most, between(times_[at(kind)].update, first, last));
+  }
+  return most;
 }
 
 double StageSums::message(int last, int stage) const {
@@ -140,8 +155,8 @@ double StageSums::message(int last, int stage) const {
 }
 
 double StageSums::load(int first, int last, int stage) const {
-  const double update = between(update_, first, last) / micro_batches();
-  return std::max(work(first, last, stage) + update, message(last, stage));
+  const double updates = update(first, last, stage) / micro_batches();
+  return std::max(work(first, last, stage) + updates, message(last, stage));
 }
 
 double StageSums::passage(int first, int last, int stage) const {
@@ -157,47 +172,80 @@ double StageSums::bytes(int first, int last, int stage) const {
                      .always = between(state_, first, last)});
 }
 
+std::optional<std::int64_t> StageSums::room(int stage) const {
+  return pipeline_.stages[at(stage)].room;
+}
+
+bool StageSums::fits(int first, int last, int stage, double share) const {
+  const auto most = room(stage);
+  return !most || bytes(first, last, stage) <= share * static_cast<double>(*most);
+}
+
+namespace {
+
+constexpr int tasks_of_work = 4;  // F, R, I, W
+
+}  // namespace
+
+double StageSums::message_floor(int last, int stage) const {
+  return (message(last, stage) - 1) * micro_batches();
+}
+
 double StageSums::floor(const Split& split) const {
-  constexpr int tasks = 4;  // F, R, I, W
   double most = 0;
-  for (const std::vector<int>& stages : pipeline_.ranks) {
+  for (std::size_t r = 0; r < pipeline_.ranks.size(); ++r) {
+    const int kind = pipeline_.rank_kinds.empty() ? 0 : pipeline_.rank_kinds[r];
     double sum = 0;
-    for (const int k : stages) {
-      sum += work(split[at(k)].first, split[at(k)].last, k) - tasks;
+    for (const int k : pipeline_.ranks[r]) {
+      sum += work_on(kind, split[at(k)].first, split[at(k)].last, k) - tasks_of_work;
     }
     most = std::max(most, sum * micro_batches());
+  }
+  for (int k = 0; k + 1 < stages(); ++k) {
+    most = std::max(most, message_floor(split[at(k)].last, k));
+  }
+  return most;
+}
+
+double StageSums::least_floor() const {
+  const auto floor_of = [&](int first, int last, int stage) {
+    const double works = (work(first, last, stage) - tasks_of_work) * micro_batches();
+    return std::max({0.0, works, message_floor(last, stage)});
+  };
+  double most = 0;
+  const Split best = models::best_partition(layers(), stages(), floor_of);
+  for (int k = 0; k < stages(); ++k) {
+    most = std::max(most, floor_of(best[at(k)].first, best[at(k)].last, k));
   }
   return most;
 }
 
 namespace {
 
-/// Whether every stage can keep to the limit at once.
-bool can_fit(const StageSums& sums, std::int64_t limit) {
+/// Whether every stage can keep to that share of its room at once.
+bool can_fit(const StageSums& sums, double share) {
   const Split smallest = smallest_split(sums);
   for (int k = 0; k < sums.stages(); ++k) {
-    const models::StageRange& stage = smallest[at(k)];
-    if (sums.bytes(stage.first, stage.last, k) > static_cast<double>(limit)) return false;
+    if (!sums.fits(smallest[at(k)].first, smallest[at(k)].last, k, share)) return false;
   }
   return true;
 }
 
 }  // namespace
 
-std::optional<Split> fastest_split(const StageSums& sums, std::optional<std::int64_t> limit) {
-  if (limit && !can_fit(sums, *limit)) return std::nullopt;
+std::optional<Split> fastest_split(const StageSums& sums, double share) {
+  if (!can_fit(sums, share)) return std::nullopt;
   return models::best_partition(sums.layers(), sums.stages(), [&](int first, int last, int stage) {
-    const bool fits = !limit || sums.bytes(first, last, stage) <= static_cast<double>(*limit);
-    return fits ? sums.load(first, last, stage) : infinity;
+    return sums.fits(first, last, stage, share) ? sums.load(first, last, stage) : infinity;
   });
 }
 
-std::optional<Split> shortest_split(const StageSums& sums, std::optional<std::int64_t> limit) {
-  const std::optional<Split> fastest = fastest_split(sums, limit);
+std::optional<Split> shortest_split(const StageSums& sums) {
+  const std::optional<Split> fastest = fastest_split(sums);
   constexpr double most_cells = 4e6;  // of a table with 16 bytes each
   const double cells = static_cast<double>(sums.stages()) * sums.layers() * sums.layers();
   if (!fastest || cells > most_cells) return fastest;
-  const StageTable table(sums, limit);
+  const StageTable table(sums);
   double least = 0;
   for (int k = 0; k < sums.stages(); ++k) {
     least = std::max(least, sums.load((*fastest)[at(k)].first, (*fastest)[at(k)].last, k));
@@ -217,7 +265,9 @@ std::optional<Split> shortest_split(const StageSums& sums, std::optional<std::in
 
 Split smallest_split(const StageSums& sums) {
   return models::best_partition(sums.layers(), sums.stages(), [&](int first, int last, int stage) {
-    return sums.bytes(first, last, stage);
+    const auto room = sums.room(stage);
+    const double bytes = sums.bytes(first, last, stage);
+    return room ? bytes / std::max(1.0, static_cast<double>(*room)) : bytes;
   });
 }
 

@@ -127,11 +127,11 @@ SplitScore descend(Cuts cuts, int layers, int most, Tried& tried) {
   return score;
 }
 
-/// The first split that fits, of those that are fastest when each stage keeps to ever less of the
-/// limit. Where a rank has several stages, the limit for each is not that for all.
-std::optional<Split> first_that_fits(const StageSums& sums, std::int64_t limit, Tried& tried) {
+/// The first split that fits, of those that are fastest when each stage keeps to ever less of its
+/// room. Where a rank has several stages, the room for each is not that for all.
+std::optional<Split> first_that_fits(const StageSums& sums, Tried& tried) {
   for (int percent = 95; percent > 0; percent -= 5) {
-    const auto split = fastest_split(sums, limit / 100 * percent);
+    const auto split = fastest_split(sums, percent / 100.0);
     if (!split || tried.score(cuts_of(*split)).excess_bytes == 0) return split;
   }
   return std::nullopt;
@@ -143,13 +143,13 @@ void search_nearby(const StageSums& sums, const SplitLimits& limits,
     return descend(cuts_of(split), sums.layers(), limits.most, tried);
   };
   bool fits = false;
-  for (const std::optional<Split>& from : {fastest, shortest_split(sums, limits.memory)}) {
+  for (const std::optional<Split>& from : {fastest, shortest_split(sums)}) {
     if (!from || tried.score(cuts_of(*from)).excess_bytes > 0) continue;
     descend_from(*from);
     fits = true;
   }
   if (fits) return;
-  const auto fitting = limits.memory ? first_that_fits(sums, *limits.memory, tried) : std::nullopt;
+  const auto fitting = sums.room(0) ? first_that_fits(sums, tried) : std::nullopt;
   descend_from(fitting ? *fitting : smallest_split(sums));
 }
 
@@ -178,6 +178,7 @@ bool search_all(const StageSums& sums, const SplitLimits& limits, Tried& tried) 
   SplitScore best = tried.answer().score;
   for (const Listed& listed : list_all(sums, limits.floor_holds)) {
     if (best.excess_bytes == 0 && listed.floor > best.period_ns) return true;
+    if (limits.bound && listed.floor > *limits.bound) return true;
     if (tried.count() >= limits.most && !tried.knows(listed.cuts)) return false;
     best = std::min(best, tried.score(listed.cuts));
   }
@@ -188,7 +189,7 @@ bool search_all(const StageSums& sums, const SplitLimits& limits, Tried& tried) 
 
 SplitAnswer best_split(const StageSums& sums, const SplitLimits& limits,
                        const std::function<SplitScore(const Split&)>& simulate) {
-  const std::optional<Split> fastest = fastest_split(sums, limits.memory);
+  const std::optional<Split> fastest = fastest_split(sums);
   Tried tried(sums.layers(), simulate);
   search_nearby(sums, limits, fastest, tried);
   const bool all = search_all(sums, limits, tried);

@@ -57,19 +57,6 @@ std::vector<double> work_of(const PieceCosts& piece) {
   return work;
 }
 
-/// Where devices differ, each layer on the one that is fastest for it: what no split goes below.
-PieceCosts on_fastest_devices(const std::vector<PieceCosts>& kinds) {
-  PieceCosts piece = kinds.front();
-  for (const PieceCosts& kind : kinds) {
-    for (const auto part : {&PieceCosts::forward, &PieceCosts::backward, &PieceCosts::update}) {
-      for (std::size_t j = 0; j < piece.forward.size(); ++j) {
-        (piece.*part)[j] = std::min((piece.*part)[j], (kind.*part)[j]);
-      }
-    }
-  }
-  return piece;
-}
-
 /// The workload of simulate, but for a split that is set from outside.
 struct SplitWorkload {
   Workload workload;
@@ -91,16 +78,17 @@ sim::LayerCosts layer_costs(const std::shared_ptr<const LayerWorkload>& layers,
                             const Shape& shape, const TaskGraph& tasks) {
   require_whole_pieces(layers->batch_size, tasks.shape());
   const int size = layers->batch_size / tasks.shape().micro_batches;
-  const PieceCosts piece = on_fastest_devices(layers->pieces(size, 1, tasks, tasks).kinds);
+  const StagePieces pieces = layers->pieces(size, 1, tasks, tasks);
   sim::LayerCosts costs;
-  costs.layers = facts_of(piece);
+  for (const PieceCosts& kind : pieces.kinds) costs.layers.push_back(facts_of(kind));
+  costs.kinds = pieces.kind_of;
   costs.overlap = layers->overlap ? *layers->overlap : usual_overlap(*layers, tasks);
   if (layers->cluster) {
     costs.ways = ways_of(routes_of(layers->cluster->cluster, tasks));
     costs.floor_holds = true;  // measured layers may be faster with other workers beside them
   }
   if (partition != "auto") {
-    costs.given = split_by(partition, work_of(piece), tasks.shape().stages_a_copy());
+    costs.given = split_by(partition, work_of(pieces.kinds.front()), tasks.shape().stages_a_copy());
   }
   const auto own = std::make_shared<SplitWorkload>(*layers, shape);
   costs.of = [own, spec, &tasks](const sim::Split& split) {

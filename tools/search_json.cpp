@@ -35,6 +35,7 @@ Json finding_json(const SearchResult& result, std::size_t f, const Arguments& ar
   json["placement"] = result.placing(f).devices;
   json["placements_tried"] = result.findings[f].placings;
   json["all_placements"] = result.findings[f].all_placings;
+  json["all_splits"] = result.findings[f].all_splits;
   json["ranks_on_nodes"] = result.placing(f).how;
   json["batch_period_ms"] = finding.price.period_ns / 1e6;
   json["samples_per_second"] = result.samples_a_second(f);

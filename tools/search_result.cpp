@@ -79,9 +79,14 @@ std::string command_text(const SearchResult& result, std::size_t f, const Argume
   if (result.is_placed(f) || arguments.has("placement")) {
     text += fmt::format(" --placement {}", fmt::join(placing.devices, ","));
   }
-  for (const std::string_view name : {"profile", "cluster", "model", "data", "precision",
-                                      "optimizer", "contention", "batch-size", "overlap"}) {
-    if (arguments.has(name)) text += fmt::format(" --{} {}", name, *arguments.text(name));
+  std::vector<Flag> flags = layer_flags().flags;
+  for (const Flag& flag : search_flags().flags) {
+    if (flag.name == "memory-limit" || flag.name == "overlap") flags.push_back(flag);
+  }
+  for (const Flag& flag : flags) {
+    const bool is_found = flag.name == "partition" || flag.name == "placement";
+    if (is_found || !arguments.has(flag.name)) continue;
+    text += fmt::format(" --{} {}", flag.name, *arguments.text(flag.name));
   }
   return text;
 }

@@ -1,7 +1,6 @@
 #include "tools/search_space.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <utility>
 
@@ -46,13 +45,18 @@ std::vector<int> chunks_for(const ScheduleSpec& spec, const std::vector<int>& as
   return fitting.empty() ? std::vector<int>{asked.front()} : fitting;
 }
 
-/// Of the devices that have places, in bytes.
-std::int64_t least_memory(const sim::Cluster& cluster) {
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (const int device : cluster.placement()) {
-    least = std::min(least, cluster.type_of(device).memory);
-  }
-  return least;
+/// Of the devices that have places, in bytes, where all have the same.
+std::optional<std::int64_t> common_memory(const sim::Cluster& cluster) {
+  const std::int64_t first = cluster.type_of(cluster.placement().front()).memory;
+  const bool is_common = std::ranges::all_of(
+      cluster.placement(), [&](int device) { return cluster.type_of(device).memory == first; });
+  return is_common ? std::optional(first) : std::nullopt;
+}
+
+std::vector<std::int64_t> memory_of(const sim::Cluster& cluster, const std::vector<int>& devices) {
+  std::vector<std::int64_t> memory;
+  for (const int device : devices) memory.push_back(cluster.type_of(device).memory);
+  return memory;
 }
 
 /// Makes the candidates of one command.
@@ -128,6 +132,9 @@ class Enumerator {
                                  const ScheduleSpec& spec, const Shape& shape) {
     return {.how = std::string(seats.placement.how),
             .devices = seats.placement.devices,
+            .room = seats.layers->cluster
+                        ? memory_of(seats.layers->cluster->cluster, seats.placement.devices)
+                        : std::vector<std::int64_t>{},
             .costs = [layers = seats.layers, partition, spec, shape](const TaskGraph& tasks) {
               return layer_costs(layers, partition, spec, shape, tasks);
             }};
@@ -143,7 +150,7 @@ class Enumerator {
   std::optional<sim::Seating> seating_for(const ScheduleSpec& spec, const Shape& shape) {
     if (!space_.layers->cluster) return std::nullopt;
     if (!sites_) sites_ = sim::sites_of(space_.layers->cluster->cluster);
-    if (std::ranges::max(sites_->kinds) == 0) return std::nullopt;
+    if (!sites_->differ()) return std::nullopt;
     return sim::Seating{*sites_, [layers = space_.layers, partition = space_.partition, spec,
                                   shape](const sim::Devices& devices) {
                           const Seats seats = seats_on(*layers, {"searched", devices});
@@ -207,7 +214,7 @@ SearchSpace read_search_space(const Arguments& arguments) {
   require_partition_name(space.partition, arguments.place("partition"));
   space.limits.memory = arguments.size("memory-limit");
   if (!space.limits.memory && space.layers->cluster) {
-    space.limits.memory = least_memory(space.layers->cluster->cluster);
+    space.limits.memory = common_memory(space.layers->cluster->cluster);
   }
   if (arguments.has("staleness-limit")) {
     space.limits.staleness = arguments.whole("staleness-limit", 0, 0);

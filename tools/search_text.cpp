@@ -140,7 +140,8 @@ std::string placement_text(const sim::Finding& finding) {
   return fmt::format(
       "its placement {} is {}\n", fmt::join(finding.placing.devices, ","),
       finding.all_placings
-          ? fmt::format("the best there is: all {} that differ were simulated", finding.placings)
+          ? fmt::format("the best there is{}: all {} that differ were tried",
+                        finding.all_splits ? ", with any split" : "", finding.placings)
           : fmt::format("the best of {} that were simulated", finding.placings));
 }
 
@@ -164,6 +165,8 @@ std::string head_text(const SearchResult& result) {
   text += fmt::format(", {} samples a batch", layers.batch_size);
   if (const auto limit = result.space.limits.memory) {
     text += fmt::format(", at most {} a rank", sim::format_size(*limit));
+  } else if (layers.cluster) {
+    text += ", at most what its device has a rank";
   }
   if (const auto limit = result.space.limits.staleness) {
     text += fmt::format(", staleness at most {}", *limit);

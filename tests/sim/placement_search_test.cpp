@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 
@@ -61,7 +62,10 @@ TEST(PlacementSearch, CablesBetweenAllDevicesLeaveThemAlike) {
 }
 
 TEST(PlacementSearch, AllPlacementsAreEachOrderOfKindsOnce) {
-  const Sites sites{.devices = {7, 3, 5, 1, 9}, .kinds = {0, 1, 0, 2, 0}};
+  const Sites sites{.devices = {7, 3, 5, 1, 9},
+                    .kinds = {0, 1, 0, 2, 0},
+                    .nodes = {0, 0, 0, 0, 0},
+                    .node_kinds = {0, 0, 0, 0, 0}};
   const auto kind_of = [&](int device) {
     return sites.kinds[std::ranges::find(sites.devices, device) - sites.devices.begin()];
   };
@@ -87,6 +91,97 @@ TEST(PlacementSearch, AllPlacementsAreEachOrderOfKindsOnce) {
   }
 }
 
+TEST(PlacementSearch, NodesAreAlikeByDevicesAndLinks) {
+  EXPECT_THAT(sites_of(odd_nodes()).node_kinds, testing::Each(0));
+  // One of the second node has no site.
+  EXPECT_THAT(sites_of(odd_nodes().with_placement({0, 1, 5})).node_kinds, ElementsAre(0, 0, 1));
+  EXPECT_THAT(sites_of(odd_nodes().with_placement({0, 1, 6, 5})).node_kinds,
+              ElementsAre(0, 0, 0, 0));
+  const auto far = [](const std::string& links) {
+    return parse_cluster(R"({"name": "far", "device_types": {"X": {"tflops": {"fp32": 1},
+        "memory": "1GiB", "memory_bandwidth": "1GB/s"}},
+        "node": [{"devices": {"type": "X", "count": 2}, "switches": ["bus"], "count": 2,
+                  "links": [{"from": "device", "to": "bus", "bandwidth": "1GB/s",
+                             "latency": "1us"}]},
+                 {"devices": {"type": "X", "count": 2}, "switches": ["bus"],
+                  "links": [{"from": "device", "to": "bus", "bandwidth": ")" +
+                             links + R"(", "latency": "1us"}]}],
+        "network": {"switches": ["net"], "links": [{"from": "node.bus", "to": "net",
+                    "bandwidth": "1GB/s", "latency": "1us"}]}})",
+                         "test");
+  };
+  EXPECT_THAT(sites_of(far("1GB/s")).node_kinds, ElementsAre(0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(sites_of(far("2GB/s")).node_kinds, ElementsAre(0, 0, 0, 0, 1, 1));
+}
+
+/// What a placement is but for the numbers of nodes alike and of devices alike in them.
+std::vector<std::pair<int, int>> pattern(const Devices& devices) {
+  std::vector<std::pair<int, int>> ranks;
+  std::vector<int> nodes;
+  for (const int device : devices) {
+    const auto seen = std::ranges::find(nodes, device / 5);
+    const int place = device % 5;
+    ranks.emplace_back(seen - nodes.begin(), place == 2 || place == 4 ? 0 : place);
+    if (seen == nodes.end()) nodes.push_back(device / 5);
+  }
+  return ranks;
+}
+
+TEST(PlacementSearch, OfNodesAlikeOnlyThePatternCounts) {
+  const Sites sites = sites_of(odd_nodes());
+  const Likeness likeness(sites);
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    std::set<std::vector<std::pair<int, int>>> patterns, found;
+    for (int code = 0; code < static_cast<int>(std::pow(10, ranks)); ++code) {
+      Devices devices;
+      for (int r = 0, rest = code; r < ranks; ++r, rest /= 10) devices.push_back(rest % 10);
+      if (std::set(devices.begin(), devices.end()).size() == devices.size()) {
+        patterns.insert(pattern(devices));
+      }
+    }
+    const auto count = static_cast<int>(patterns.size());
+    for (const Devices& devices : all_placements(sites, ranks, count)) {
+      EXPECT_TRUE(found.insert(pattern(devices)).second);
+    }
+    EXPECT_EQ(found, patterns);
+    for (const Devices& devices : all_placements(sites, ranks, count)) {
+      EXPECT_EQ(likeness.representative(devices), devices);
+      Devices turned;  // the other node
+      for (const int device : devices) turned.push_back((device + 5) % 10);
+      EXPECT_EQ(likeness.representative(turned), devices);
+    }
+  }
+  EXPECT_THAT(all_placements(sites, 11, 1000), IsEmpty());
+}
+
+TEST(PlacementSearch, FillsNodesAndTypesFastestFirst) {
+  const Sites sites{.devices = {0, 1, 2, 3},
+                    .kinds = {0, 1, 2, 3},
+                    .nodes = {0, 0, 1, 1},
+                    .node_kinds = {0, 0, 1, 1},
+                    .types = {0, 1, 0, 2},
+                    .speeds = {1, 2, 1, 3}};
+  const auto all = filling_placements(sites, 1, 2);
+  for (const Devices& wanted :
+       std::vector<Devices>{{1, 0}, {3, 2}, {0, 2}, {1, 3}, {3, 1}, {2, 3}}) {
+    EXPECT_THAT(all, testing::Contains(wanted));
+  }
+  EXPECT_THAT(filling_placements(sites, 2, 2), testing::Contains(Devices{3, 1, 2, 0}));
+  EXPECT_THAT(filling_placements(sites, 2, 3), IsEmpty());
+}
+
+TEST(PlacementSearch, WholeNodesChangePlaces) {
+  const Sites sites{
+      .devices = {0, 1, 2, 3, 4, 5}, .kinds = {0, 1, 2, 3, 4, 5}, .nodes = {0, 0, 1, 1, 2, 2}};
+  // Only a whole pipeline in the last node is better than one in the first.
+  const auto score = [](const Devices& devices) {
+    const int node = devices[0] / 2;
+    const bool is_whole = devices[1] / 2 == node;
+    return SplitScore{.period_ns = is_whole ? 3.0 - node : 10.0};
+  };
+  EXPECT_THAT(descend(sites, {0, 1}, 1000, score), ElementsAre(4, 5));
+}
+
 /// How far ranks are from the devices that they want: 5, 4, 3.. for ranks 0, 1, 2..
 SplitScore distance(const Devices& devices) {
   double sum = 0;
@@ -97,7 +192,8 @@ SplitScore distance(const Devices& devices) {
 }
 
 TEST(PlacementSearch, SwapsAndMovesLeadToTheBestWithinTheirNumber) {
-  const Sites sites{.devices = {0, 1, 2, 3, 4, 5}, .kinds = {0, 1, 2, 3, 4, 5}};
+  const Sites sites{
+      .devices = {0, 1, 2, 3, 4, 5}, .kinds = {0, 1, 2, 3, 4, 5}, .nodes = {0, 0, 0, 0, 0, 0}};
   EXPECT_THAT(descend(sites, {0, 1, 2}, 1000, distance), ElementsAre(5, 4, 3));
   EXPECT_THAT(descend(sites, {0, 1, 2, 3, 4, 5}, 1000, distance), ElementsAre(5, 4, 3, 2, 1, 0));
   for (const int most : {1, 2, 5, 9}) {
@@ -112,7 +208,7 @@ TEST(PlacementSearch, SwapsAndMovesLeadToTheBestWithinTheirNumber) {
 }
 
 TEST(PlacementSearch, DevicesOfAKindAreNotSwapped) {
-  const Sites alike{.devices = {0, 1, 2, 3}, .kinds = {0, 0, 0, 0}};
+  const Sites alike{.devices = {0, 1, 2, 3}, .kinds = {0, 0, 0, 0}, .nodes = {0, 0, 0, 0}};
   int scored = 0;
   descend(alike, {0, 1, 2}, 1000, [&](const Devices& devices) {
     ++scored;

@@ -158,7 +158,7 @@ struct Chain {
 
   LayerCosts layer_costs(const TaskGraph& tasks) const {
     LayerCosts costs;
-    LayerFacts& facts = costs.layers;
+    LayerFacts& facts = costs.layers.emplace_back();
     for (std::size_t j = 0; j < forward.size(); ++j) {
       facts.forward.push_back(forward[j] * 1e3);
       facts.backward.push_back(2e3 * forward[j]);
