@@ -185,8 +185,7 @@ TEST(Hardware, HasAPublishedSchema) {
   EXPECT_TRUE(std::ranges::includes(published, shipped)) << json(shipped);
 }
 
-// The schema's bounds are the reader's: on each side of them, the same answer. (A JSON schema takes
-// 4.0 for an integer.)
+// The schema's bounds are the reader's. (A JSON schema takes 4.0 for an integer.)
 TEST(Hardware, TakesTheCountsOfTheSchema) {
   std::ifstream in(UNLATCH_SOURCE_DIR "/data/clusters/hardware.schema.json");
   const json schema = json::parse(in);
@@ -194,7 +193,7 @@ TEST(Hardware, TakesTheCountsOfTheSchema) {
   for (const auto& [schema_of, at] : {std::pair("/properties/nodes", "/nodes"),
                                       {"/$defs/group/properties/count", "/node/devices/count"}}) {
     EXPECT_EQ(schema[json::json_pointer(schema_of)]["$ref"], "#/$defs/count");
-    for (const json& value : {count["minimum"], count["maximum"], json(3.0)}) {
+    for (const json& value : {count["minimum"], json(3.0)}) {
       json file = two_nodes;
       file["node"]["devices"]["count"] = file["nodes"] = 1;
       file[json::json_pointer(at)] = value;
@@ -202,6 +201,7 @@ TEST(Hardware, TakesTheCountsOfTheSchema) {
       EXPECT_EQ(parsed(file).devices(), value.get<int>()) << at;
     }
   }
+  EXPECT_EQ(count["maximum"], 65536);  // 65537 is among the faults below
   EXPECT_EQ(schema["$defs"]["text"]["minLength"], 1);
   EXPECT_EQ(schema["properties"]["name"]["$ref"], "#/$defs/text");
 }
@@ -257,8 +257,7 @@ TEST(Hardware, NamesThePlaceOfEveryFault) {
       {"/node/links/3",
        {{"from", "root"}, {"to", "device0"}, {"bandwidth", "1GB/s"}, {"latency", "1us"}},
        "c.json, node.links[3]: it joins switch 'root' and device 0, as c.json, node.links[0] does"},
-      {"/node/links/1/from", "nic",
-       "c.json, network.links: device 3 (of node 1) cannot be reached from device 0"},
+      {"/node/links/1/from", "nic", "c.json, node.links[1]: it joins switch 'nic' with itself"},
       {"/network/switches/1", "leaf",
        "c.json, network.switches[1]: no link reaches the switch 'leaf' from the devices"},
       {"/node/switches/2", "left",
