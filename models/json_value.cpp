@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
+#include "models/counting_iterator.h"
 #include "schedules/error.h"
 #include "schedules/suggest.h"
 
@@ -16,22 +17,54 @@ using Json = nlohmann::json;
 /// JSON keeps the last of two members with one key; here both would be meant.
 class KeysOnce {
  public:
-  explicit KeysOnce(const std::string& place) : place_(place) {}
+  KeysOnce(const std::string& place, const int& line) : place_(place), line_(line) {}
   bool operator()(int depth, Json::parse_event_t event, Json& value) {
+    using Event = Json::parse_event_t;
     require(depth <= most_depth, "{}: it is nested more than {} deep", place_, most_depth);
-    if (event == Json::parse_event_t::object_start) open_.emplace_back();
-    if (event == Json::parse_event_t::object_end) open_.pop_back();
-    if (event != Json::parse_event_t::key) return true;
-    const auto key = value.get<std::string>();
-    require(open_.back().insert(key).second, "{}: key '{}' is given twice in one object", place_,
-            key);
+    const bool starts = event == Event::object_start || event == Event::array_start;
+    if (starts || event == Event::value) count_entry();
+    if (starts) open_.emplace_back(event == Event::array_start);
+    if (event == Event::object_end || event == Event::array_end) open_.pop_back();
+    if (event == Event::key) take_key(value.get<std::string>());
     return true;
   }
 
  private:
+  /// An object or a list that the parser is in.
+  struct Open {
+    explicit Open(bool list) : is_list(list) {}
+    bool is_list;
+    int entries = 0;                   ///< of a list, until now
+    std::map<std::string, int> lines;  ///< by key, of an object
+    std::string key;                   ///< the last one
+  };
+
+  void count_entry() {
+    if (!open_.empty() && open_.back().is_list) ++open_.back().entries;
+  }
+
+  void take_key(const std::string& key) {
+    const auto [first, added] = open_.back().lines.try_emplace(key, line_);
+    require(added, "{}, line {}: key '{}' is given twice in {}, first in line {}", place_, line_,
+            key, object(), first->second);
+    open_.back().key = key;
+  }
+
+  /// "node.links[1]", where the parser is.
+  std::string object() const {
+    std::string path;
+    for (std::size_t i = 0; i + 1 < open_.size(); ++i) {
+      const Open& open = open_[i];
+      if (open.is_list) path += fmt::format("[{}]", open.entries - 1);
+      if (!open.is_list) path += fmt::format("{}{}", path.empty() ? "" : ".", open.key);
+    }
+    return path.empty() ? "the outermost object" : path;
+  }
+
   static constexpr int most_depth = 20;
   const std::string& place_;
-  std::vector<std::set<std::string>> open_;
+  const int& line_;
+  std::vector<Open> open_;
 };
 
 }  // namespace
@@ -40,6 +73,7 @@ JsonValue::JsonValue(const Json& json, std::string place)
     : json_(&json), place_(std::move(place)) {}
 
 bool JsonValue::is_list() const { return json_->is_array(); }
+bool JsonValue::is_number() const { return json_->is_number(); }
 bool JsonValue::is_empty_list() const { return is_list() && json_->empty(); }
 bool JsonValue::has(const char* key) const { return json_->contains(key); }
 
@@ -107,7 +141,9 @@ int JsonValue::whole(int least, int most) const {
 }
 
 std::int64_t JsonValue::long_whole(std::int64_t least, std::int64_t most) const {
-  const bool fits = json_->is_number_integer() && *json_ >= least && *json_ <= most;
+  const bool whole = json_->is_number_integer() ||
+                     (json_->is_number_float() && std::trunc(json_->get<double>()) == *json_);
+  const bool fits = whole && *json_ >= least && *json_ <= most;
   require(fits, "{}: {} must be a whole number in {}..{}", place_, json_->dump(), least, most);
   return json_->get<std::int64_t>();
 }
@@ -119,7 +155,10 @@ std::string JsonValue::inner(std::string_view key) const {
 
 Json parse_json(const std::string& text, const std::string& place) {
   try {
-    return Json::parse(text, KeysOnce(place));
+    int line = 1;
+    const CountingIterator first(text.data(), &line);
+    const CountingIterator last(text.data() + text.size(), &line);
+    return Json::parse(first, last, KeysOnce(place, line));
   } catch (const Json::parse_error& error) {
     const auto upto = static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
     const auto line = 1 + std::count(text.begin(), text.begin() + upto, '\n');

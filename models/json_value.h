@@ -18,6 +18,7 @@ class JsonValue {
 
   const std::string& place() const& { return place_; }
   bool is_list() const;
+  bool is_number() const;
   bool is_empty_list() const;
   bool has(const char* key) const;
   /// Throws Error unless it is an object with no keys but these.
@@ -33,6 +34,7 @@ class JsonValue {
   std::string word(const std::vector<std::string_view>& words) const;
   bool yes() const;
   double number(double least, double most) const;
+  /// 4.0 is one as well, as in a JSON schema.
   int whole(int least, int most) const;
   std::int64_t long_whole(std::int64_t least, std::int64_t most) const;
 

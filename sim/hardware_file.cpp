@@ -21,18 +21,23 @@ using Value = models::JsonValue;
 constexpr int most_devices = 1 << 16;
 constexpr std::size_t most_links = 1 << 20;
 
+/// A number without quotes has no unit either: who parses it lists them.
+std::string with_unit(const Value& value) {
+  return value.is_number() ? fmt::format("{}", value.number(-1e300, 1e300)) : value.text();
+}
+
 /// With a unit: a bare number would be milliseconds, which no link has.
 nanoseconds duration_of(const Value& value) {
-  const std::string text = value.text();
-  require(text == "0" || text.ends_with('s'), "{}: '{}' has no unit, such as 5us", value.place(),
-          text);
+  const std::string text = with_unit(value);
+  require(!value.is_number() && (text == "0" || text.ends_with('s')),
+          "{}: '{}' has no unit, such as 5us; the units are ns, us, ms, s", value.place(), text);
   return parse_duration(value.place(), text);
 }
 
 /// Generous beside all that is built: 100000 times the memory of a GPU of 2025.
 double rate_of(const Value& value) {
   constexpr double least = 1, most = 1e18;
-  const double rate = parse_rate(value.place(), value.text());
+  const double rate = parse_rate(value.place(), with_unit(value));
   require(rate >= least, "{}: '{}' is less than a byte a second", value.place(), value.text());
   require(rate <= most, "{}: '{}' is more than an exabyte a second (1e9 GB/s)", value.place(),
           value.text());
@@ -52,6 +57,10 @@ DeviceType read_type(const std::string& name, const Value& value) {
     type.flops[format] = tflops.number(1e-6, most_tflops) * flops_a_tflop;
   }
   const Value memory = value.at("memory");
+  require(
+      !memory.is_number(),
+      "{}: '{}' needs a unit; the units are B, kB, MB, GB, TB, KiB, MiB, GiB, TiB, as in \"16GB\"",
+      memory.place(), with_unit(memory));
   type.memory = parse_size(memory.place(), memory.text());
   constexpr std::int64_t least_memory = 1 << 20;
   require(type.memory >= least_memory, "{}: '{}' is less than a MiB; give a unit, such as 16GB",
@@ -71,7 +80,10 @@ class ClusterReader {
     file_.require_object(
         {"name", "source", "device_types", "node", "nodes", "network", "placement"});
     parts_.name = file_.at("name").text();
-    for (const auto& [name, value] : file_.at("device_types").members()) {
+    if (file_.has("source")) file_.at("source").text();
+    const Value types = file_.at("device_types");
+    for (const auto& [name, value] : types.members()) {
+      require(!name.empty(), "{}: a device type has an empty name", types.place());
       parts_.types.push_back(read_type(name, value));
     }
     read_nodes();
@@ -261,8 +273,11 @@ class ClusterReader {
       cable.both_ways_share = link.at("duplex").word({"full", "half"}) == "half";
     }
     const Value from = link.at("from"), to = link.at("to");
-    for (const int a : find(from)) {
-      for (const int b : find(to)) {
+    const Vertices starts = find(from), ends = find(to);
+    require(starts.size() > 1 || starts != ends, "{}: it joins {} with itself; a link has two ends",
+            link.place(), end_name(starts.front()));
+    for (const int a : starts) {
+      for (const int b : ends) {
         if (a == b || !joins_first(link, a, b)) continue;
         add_cable(cable, fmt::format("{} to {}", from.text(), to.text()), a, b);
       }

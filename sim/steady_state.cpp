@@ -270,7 +270,7 @@ SteadyState mean_period(const TaskGraph& graph, const Timeline& timeline, int do
 }
 
 std::optional<double> BatchWork::speedup_over_bp(const SteadyState& steady) const {
-  if (steady.batch_period_ns <= 0) return std::nullopt;
+  if (steady.batch_period_ns <= 0 || bp.count() == 0) return std::nullopt;
   return static_cast<double>(bp.count()) / steady.batch_period_ns;
 }
 

@@ -6,6 +6,7 @@
 #include "tools/cluster_places.h"
 #include "tools/device_option.h"
 #include "tools/model_options.h"
+#include "tools/placed_errors.h"
 #include "tools/training.h"
 
 namespace unlatch::tools {
@@ -16,13 +17,16 @@ constexpr double float_bytes = sizeof(float);
 }  // namespace
 
 ClusterWorkload read_cluster_workload(const Arguments& arguments) {
-  ClusterWorkload workload{.cluster = sim::read_cluster(*arguments.text("cluster")),
-                           .model = {},
-                           .precision = asked_precision(arguments),
-                           .optimizer = asked_optimizer(arguments)};
+  ClusterWorkload workload{
+      .cluster = reading(arguments, "cluster",
+                         [&] { return sim::read_cluster(*arguments.text("cluster")); }),
+      .model = {},
+      .precision = asked_precision(arguments),
+      .optimizer = asked_optimizer(arguments)};
   workload.model = asked_facts(arguments, static_cast<double>(exec::bytes_of(workload.precision)));
   if (const auto devices = arguments.wholes("placement"); !devices.empty()) {
-    workload.cluster = workload.cluster.with_placement(devices);
+    workload.cluster =
+        reading(arguments, "placement", [&] { return workload.cluster.with_placement(devices); });
   }
   workload.links_are_shared = arguments.choice("contention", {"none", "fair"}) == "fair";
   workload.tree_reduces = arguments.choice("all-reduce", {"ring", "tree"}) == "tree";

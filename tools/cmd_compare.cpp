@@ -5,8 +5,10 @@
 #include "schedules/error.h"
 #include "schedules/replicas.h"
 #include "sim/units.h"
+#include "tools/bp_costs.h"
 #include "tools/command.h"
 #include "tools/compare_training.h"
+#include "tools/placed_errors.h"
 #include "tools/report.h"
 #include "tools/simulation.h"
 #include "tools/simulation_json.h"
@@ -207,6 +209,7 @@ int run(const Arguments& arguments) {
     entries.push_back(entry_of(simulate(spec, workloads[entries.size()]), wishes, place));
   }
   note_assumptions(workloads.front(), specs.front());
+  note_unknown_bp(workloads.front());
   rank(entries);
   Table table = empty_table(workloads.front().disturbance);
   Json all = Json::array();
@@ -218,7 +221,9 @@ int run(const Arguments& arguments) {
     drawn.push_back(std::move(entry.drawn));
   }
   if (const auto path = arguments.text("report")) {
-    write_report(*path, settings_text(arguments, compare_command()), table, drawn);
+    reading(arguments, "report", [&] {
+      write_report(*path, settings_text(arguments, compare_command()), table, drawn);
+    });
   }
   wishes.json ? print_json({{"schedules", all}}) : print_text(workloads, table);
   require(!entries.front().excess, "no schedule fits the memory limit: {}: {}",

@@ -8,6 +8,7 @@
 #include "tools/command.h"
 #include "tools/json_output.h"
 #include "tools/model_options.h"
+#include "tools/placed_errors.h"
 #include "tools/terminal.h"
 #include "tools/training.h"
 
@@ -19,9 +20,11 @@ int run(const Arguments& arguments) {
   const auto data_name = arguments.text("data");
   require(path.has_value(), "--weights FILE is needed: what 'unlatch train --save FILE' wrote");
   require(data_name.has_value(), "--data SPEC is needed, for example digits or fashion-mnist");
-  models::DataSplit data = models::load_data(*data_name);
+  models::DataSplit data =
+      reading(arguments, "data", [&] { return models::load_data(*data_name); });
   const models::Model model = asked_model_for(arguments, data);
-  const TrainedModel trained = read_trained(model, *path);
+  const TrainedModel trained =
+      reading(arguments, "weights", [&] { return read_trained(model, *path); });
   const int asked = asked_threads(arguments);
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const exec::Evaluation result = exec::evaluate(model, trained.weights, trained.statistics,

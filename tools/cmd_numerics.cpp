@@ -16,8 +16,8 @@ namespace {
 
 void read_data(const Arguments& arguments, exec::ChainProblem& problem) {
   require(arguments.has("x") == arguments.has("y"),
-          "--x and --y belong together, one value a micro-batch; only {} is given",
-          arguments.has("x") ? "--x" : "--y");
+          "{} needs --{} beside it: they belong together, one value a micro-batch",
+          arguments.place(arguments.has("x") ? "x" : "y"), arguments.has("x") ? "y" : "x");
   problem.x = arguments.reals("x");
   problem.y = arguments.reals("y");
   require(problem.x.size() == problem.y.size(),

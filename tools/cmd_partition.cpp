@@ -6,6 +6,7 @@
 #include "tools/command.h"
 #include "tools/json_output.h"
 #include "tools/model_options.h"
+#include "tools/placed_errors.h"
 #include "tools/table.h"
 #include "tools/terminal.h"
 #include "tools/text.h"
@@ -74,15 +75,18 @@ void save_model(const Arguments& arguments, const std::string& path) {
           "{} writes the layers of a --model, which a transformer's shape and --layer-costs do not "
           "have",
           arguments.place("save-model"));
+  reading(arguments, "save-model", [&] { AtomicFile probe(path); });
   AtomicFile file(path);
   file << models::model_json(asked_model(arguments));
   file.commit();
 }
 
 int run(const Arguments& arguments) {
-  require(arguments.has("model") != arguments.has("layer-costs"),
-          "partition wants either --model NAME or --layer-costs LIST, {} given",
-          arguments.has("model") ? "both are" : "neither is");
+  require(!arguments.has("model") || !arguments.has("layer-costs"),
+          "{} and {}: partition wants only one of them", arguments.place("layer-costs"),
+          arguments.place("model"));
+  require(arguments.has("model") || arguments.has("layer-costs"),
+          "partition wants either --model NAME or --layer-costs LIST, neither is given");
   require(arguments.has("model") || !arguments.has("data"),
           "{} gives a model its shape; --layer-costs has none", arguments.place("data"));
   const Layers layers = arguments.has("model") ? model_costs(arguments) : given_costs(arguments);

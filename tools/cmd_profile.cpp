@@ -14,6 +14,7 @@
 #include "tools/command.h"
 #include "tools/device_option.h"
 #include "tools/model_options.h"
+#include "tools/placed_errors.h"
 #include "tools/profile_file.h"
 #include "tools/profile_output.h"
 #include "tools/table.h"
@@ -191,7 +192,8 @@ int run(const Arguments& arguments) {
           "--machine and --from-trace make profiles of different things; leave one of them out");
   if (arguments.has("machine")) return profile_machine(arguments);
   if (arguments.has("from-trace")) return profile_traces(arguments);
-  models::DataSplit data = models::load_data(arguments.text("data", "digits"));
+  models::DataSplit data = reading(
+      arguments, "data", [&] { return models::load_data(arguments.text("data", "digits")); });
   models::Model model = asked_model_for(arguments, data);
   auto sizes = asked_list(arguments, "batch-size", {64}, data.train.samples());
   const Subject subject{std::move(data), std::move(model), std::move(sizes)};

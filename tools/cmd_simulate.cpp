@@ -1,5 +1,6 @@
 // unlatch simulate: one schedule under a cost model, with all metrics.
 #include "schedules/error.h"
+#include "tools/bp_costs.h"
 #include "tools/command.h"
 #include "tools/run_files.h"
 #include "tools/sensitivity_report.h"
@@ -22,6 +23,7 @@ int run(const Arguments& arguments) {
   asked_trace(arguments, spec.effective(workload.shape).ranks());  // before the work, not after
   const Simulation simulation = simulate(spec, workload);
   note_assumptions(workload, spec);
+  note_unknown_bp(workload);
   if (simulation.excess) {
     fail(
         "{} does not fit the memory limit: {}; raise --memory-limit or choose another schedule, "

@@ -3,6 +3,7 @@
 #include "tools/checkpoint_report.h"
 #include "tools/command.h"
 #include "tools/finished_run.h"
+#include "tools/placed_errors.h"
 #include "tools/simulation_json.h"
 #include "tools/simulation_text.h"
 #include "tools/terminal.h"
@@ -39,7 +40,9 @@ void require_writable(const Arguments& arguments) {
   const std::vector<std::string_view> outputs{"trace", "tasks", "metrics", "save"};
   arguments.require_outputs(outputs);
   for (std::string_view name : outputs) {
-    if (const auto path = arguments.text(name)) AtomicFile probe(*path);
+    if (const auto path = arguments.text(name)) {
+      reading(arguments, name, [&] { AtomicFile probe(*path); });
+    }
   }
 }
 

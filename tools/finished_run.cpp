@@ -1,12 +1,15 @@
 #include "tools/finished_run.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "exec/cpu_backend.h"
+#include "models/model_file.h"
 #include "models/tied_head.h"
 #include "schedules/error.h"
 #include "schedules/joint_updates.h"
 #include "sim/time_order.h"
+#include "tools/placed_errors.h"
 #include "tools/terminal.h"
 #include "tools/training.h"
 
@@ -21,8 +24,64 @@ void note_other_device(const ProfileFile& profile, const TrainingPlan& plan) {
                   profile.device));
 }
 
+/// What updates and their memory cost is that of the optimizer that was measured.
+void note_other_optimizer(const ProfileFile& profile, const TrainingPlan& plan) {
+  const exec::LayerProfile& measured = profile.profiles.front();
+  const bool same = measured.optimizer == plan.optimizer.name &&
+                    measured.optimizer_slots == plan.optimizer.slots();
+  if (same) return;
+  say(
+      fmt::format("warning: the profile is of updates by {0}, not by {1}; their predicted cost is "
+                  "that of {0} ('unlatch profile --optimizer {1}' measures them)",
+                  measured.optimizer, plan.optimizer.name));
+}
+
+/// A file may lie elsewhere than where it was profiled.
+bool same_file(const std::string& one, const std::string& other) {
+  const auto name = [](const std::string& model) {
+    return std::filesystem::path(model.substr(0, model.find(':'))).filename();
+  };
+  return name(one).extension() == ".json" && name(one) == name(other);
+}
+
+/// Names that differ may stand for the same layers, as mlp and mlp:hidden=64/64 do.
+void require_same_network(const std::string& profiled, const std::string& asked,
+                          const TrainingPlan& plan, const std::string& of) {
+  if (profiled == asked || same_file(profiled, asked)) return;
+  models::Model model = plan.model;
+  try {
+    const models::Dataset& data = plan.data.train;
+    model = models::make_model(profiled, data.shape, data.classes);
+  } catch (const Error& error) {
+    fail("{}: {}", of, error.what());
+  }
+  model.name = plan.model.name;
+  require(models::model_json(model) == models::model_json(plan.model), "{}: their layers differ",
+          of);
+}
+
+/// Blocked layouts of the CPU round the channels of images up to 16; of a GPU, numbers may have 2
+/// bytes.
+void require_output_fits(const ProfileFile& profile, std::size_t layer,
+                         const models::SampleShape& shape, const std::string& of) {
+  constexpr std::int64_t block = 16, float_bytes = sizeof(float);
+  models::SampleShape padded = shape;
+  padded.channels = static_cast<int>((shape.channels + block - 1) / block * block);
+  const auto element = static_cast<std::int64_t>(exec::bytes_of(profile.precision));
+  for (const exec::LayerProfile& measured : profile.profiles) {
+    const exec::LayerCost& cost = measured.layers[layer];
+    const auto bytes = static_cast<std::int64_t>(cost.output_bytes);
+    require(bytes >= shape.elements() * element * measured.micro_batch_size &&
+                bytes <= padded.elements() * float_bytes * measured.micro_batch_size,
+            "{}: the output of its layer {} has {} bytes for {} samples, that of the model's layer "
+            "{} numbers a sample",
+            of, cost.name, bytes, measured.micro_batch_size, shape.elements());
+  }
+}
+
 /// What was measured must be the network that is trained.
-void require_profile_fits(const ProfileFile& profile, const TrainingPlan& plan) {
+void require_profile_fits(const ProfileFile& profile, const std::string& asked_model,
+                          const TrainingPlan& plan) {
   const std::string of = fmt::format("the profile is of {} on {}, not of {} on {}", profile.model,
                                      profile.data, plan.model.name, plan.data_name);
   const std::int64_t sample = plan.model.input.elements() * std::int64_t{sizeof(float)};
@@ -42,7 +101,9 @@ void require_profile_fits(const ProfileFile& profile, const TrainingPlan& plan) 
     require(measured[j].tied == models::is_tied(layer),
             "{}: its layer {} {} to the embedding, the model's {}", of, layer.name,
             measured[j].tied ? "is tied" : "is not tied", measured[j].tied ? "is not" : "is");
+    require_output_fits(profile, j, shapes[j + 1], of);
   }
+  require_same_network(profile.model, asked_model, plan, of);
 }
 
 bool clock_is_simulated(const Arguments& arguments) {
@@ -66,7 +127,11 @@ Workload workload_of(const Arguments& arguments, const TrainingPlan& plan, const
   workload.layers = read_layers(arguments);
   LayerWorkload& layers = *workload.layers;
   layers.batch_size = plan.batch_size;
-  if (layers.profile) require_profile_fits(*layers.profile, plan);
+  if (layers.profile) {
+    reading(arguments, "profile",
+            [&] { require_profile_fits(*layers.profile, *arguments.text("model"), plan); });
+    note_other_optimizer(*layers.profile, plan);
+  }
   const int ranks = plan.shape.ranks();
   if (keeps_time) {
     const bool links_are_shared = layers.cluster && layers.cluster->links_are_shared;

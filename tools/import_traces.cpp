@@ -153,6 +153,9 @@ class Importer {
             overlapped_text());
     require(profile.backward || profile.is_split(),
             "stage {} has no B, and no I and W, in the profiles{}", stage, overlapped_text());
+    require(profile.input_gradient.has_value() == profile.weight_gradient.has_value(),
+            "stage {} has {} in the profiles; they are the two halves of B", stage,
+            profile.input_gradient ? "I but no W" : "W but no I");
     for (const ActionKind kind : compute_kinds) {
       const auto found = kinds.find(kind);
       if (found == kinds.end() || !found->second.empty()) continue;

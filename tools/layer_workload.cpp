@@ -7,6 +7,7 @@
 #include "exec/cpu_backend.h"
 #include "schedules/error.h"
 #include "tools/cluster_links.h"
+#include "tools/placed_errors.h"
 #include "tools/training.h"
 #include "tools/workload.h"
 
@@ -112,7 +113,8 @@ LayerWorkload read_layers(const Arguments& arguments) {
   if (arguments.has("cluster")) {
     layers.cluster = read_cluster_workload(arguments);
   } else {
-    layers.profile = read_profile(*arguments.text("profile"));
+    layers.profile =
+        reading(arguments, "profile", [&] { return read_profile(*arguments.text("profile")); });
   }
   layers.batch_size = arguments.whole("batch-size", 1);
   if (arguments.has("overlap")) layers.overlap = arguments.real("overlap", 1, 0, 1);

@@ -1,5 +1,6 @@
 #include "tools/measurement_json.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "schedules/error.h"
@@ -51,10 +52,18 @@ exec::Measurement read_time(const JsonValue& value) {
   return read_measurement(value);
 }
 
-void require_mean_of_times(const JsonValue& place, const exec::Measurement& time) {
+void require_mean_of_times(const JsonValue& place, const exec::Measurement& time, int samples) {
   require(2 * (time.mean_ns + rounding_ns) >= time.median_ns,
           "{}: {} is less than half of the median, {}; no times have such a mean",
           place.at("mean").place(), in_us(time.mean_ns), in_us(time.median_ns));
+  constexpr int few = 4;
+  constexpr std::int64_t times_of_few = 4, times_of_many = 100'000, least_ns = 1000;
+  const std::int64_t most = samples <= few ? times_of_few * (time.upper_ns + rounding_ns)
+                                           : times_of_many * std::max(time.upper_ns, least_ns);
+  require(time.mean_ns <= most,
+          "{}: {} is more than {} times the upper quartile, {}; no {} times have such a mean",
+          place.at("mean").place(), in_us(time.mean_ns),
+          samples <= few ? times_of_few : times_of_many, in_us(time.upper_ns), samples);
 }
 
 void require_no_longer(const JsonValue& part_place, const exec::Measurement& part,

@@ -21,7 +21,10 @@ exec::Measurement read_measurement(const models::JsonValue& value);
 exec::Measurement read_time(const models::JsonValue& value);
 /// Throws Error for a mean below half of the median, which no times >= 0 have: half of them, those
 /// in the mean as well, are as long as the median or longer. (Differences of times may be below 0.)
-void require_mean_of_times(const models::JsonValue& place, const exec::Measurement& time);
+/// Likewise for one above 4 times the upper quartile of up to 4 samples, of which the longest
+/// weighs at least a quarter in that quartile, and above 100000 times it (or 1 us) of any number.
+void require_mean_of_times(const models::JsonValue& place, const exec::Measurement& time,
+                           int samples);
 /// Throws Error unless no part of `part` is longer than that of `whole`.
 void require_no_longer(const models::JsonValue& part_place, const exec::Measurement& part,
                        const models::JsonValue& whole_place, const exec::Measurement& whole);

@@ -9,6 +9,7 @@
 #include "schedules/error.h"
 #include "sim/units.h"
 #include "tools/machine.h"
+#include "tools/placed_errors.h"
 #include "traces/input_file.h"
 
 namespace unlatch::tools {
@@ -46,30 +47,37 @@ models::Model asked_model(const Arguments& arguments) {
   const std::string name = asked_name(arguments);
   const auto data = arguments.text("data");
   if (!data) {
-    return models::make_model(name, models::usual_input(name), models::usual_classes(name));
+    return reading(arguments, "model", [&] {
+      return models::make_model(name, models::usual_input(name), models::usual_classes(name));
+    });
   }
-  models::DataSplit split = models::load_data(*data);
+  models::DataSplit split = reading(arguments, "data", [&] { return models::load_data(*data); });
   return asked_model_for(arguments, split);
 }
 
 models::Model asked_model_for(const Arguments& arguments, models::DataSplit& data) {
-  const models::Model model =
-      models::make_model(asked_name(arguments), data.train.shape, data.train.classes);
-  models::cut_windows(data, model.input);
-  models::require_fits(data.train, model.input);
-  require_memory(model);
-  return model;
+  return reading(arguments, "model", [&] {
+    models::Model model =
+        models::make_model(asked_name(arguments), data.train.shape, data.train.classes);
+    models::cut_windows(data, model.input);
+    models::require_fits(data.train, model.input);
+    require_memory(model);
+    return model;
+  });
 }
 
 models::ModelFacts asked_facts(const Arguments& arguments, double element_bytes) {
   const std::string name = asked_name(arguments);
-  if (!models::names_transformer(name)) {
-    require_known_name(name);
+  const auto is_shape = [&] { return models::names_transformer(name); };  // it reads a file, too
+  if (!reading(arguments, "model", is_shape)) {
+    reading(arguments, "model", [&] { require_known_name(name); });
     return facts_of(asked_model(arguments), element_bytes);
   }
   require(!arguments.has("data"), "{} gives a network its input; model {} says its own shape",
           arguments.place("data"), name);
-  return facts_of(models::make_transformer(name, read_text), element_bytes);
+  return reading(arguments, "model", [&] {
+    return facts_of(models::make_transformer(name, read_text), element_bytes);
+  });
 }
 
 void require_partition_name(const std::string& how, std::string_view place) {
@@ -90,8 +98,10 @@ std::vector<models::StageRange> split_by(const std::string& how,
 
 std::vector<models::StageRange> asked_partition(const Arguments& arguments,
                                                 std::span<const double> layer_costs, int stages) {
-  return split_by(arguments.text("partition", "auto"), layer_costs, stages,
-                  arguments.place("partition"));
+  return reading(arguments, "partition", [&] {
+    return split_by(arguments.text("partition", "auto"), layer_costs, stages,
+                    arguments.place("partition"));
+  });
 }
 
 std::vector<models::StageRange> asked_partition(const Arguments& arguments,

@@ -7,6 +7,7 @@
 #include "schedules/error.h"
 #include "schedules/suggest.h"
 #include "tools/measurement_json.h"
+#include "tools/profile_checks.h"
 #include "traces/input_file.h"
 
 namespace unlatch::tools {
@@ -80,11 +81,11 @@ std::string read_optimizer(const JsonValue& value) {
   return name;
 }
 
-/// Older files have none: they were of sgd or of an optimizer with a velocity.
+/// Older files have none.
 int read_slots(const JsonValue& profile) {
   constexpr int most_slots = 16;
   if (profile.has("optimizer_slots")) return profile.at("optimizer_slots").whole(0, most_slots);
-  return profile.at("optimizer").text() == "sgd" ? 0 : 1;
+  return models::OptimizerSpec::parse(profile.at("optimizer").text()).slots();
 }
 
 std::vector<exec::LayerCost> read_layers(const JsonValue& list) {
@@ -116,56 +117,6 @@ exec::LayerProfile read_one(const JsonValue& json, const std::string& model) {
           .loss = read_time(json.at("loss_us")),
           .overhead = read_time(json.at("overhead_us")),
           .step = read_time(json.at("step_us"))};
-}
-
-/// The whole step was timed round the parts of it, sample by sample, so that no part can be the
-/// longer one; I, W and F without tape are of other steps.
-void require_times_of_cpu(const JsonValue& json, const exec::LayerProfile& profile) {
-  const JsonValue step = json.at("step_us");
-  const auto check = [&](const JsonValue& place, const exec::Measurement& time,
-                         bool in_step = true) {
-    require_mean_of_times(place, time);
-    if (in_step) require_no_longer(place, time, step, profile.step);
-  };
-  check(step, profile.step);
-  check(json.at("input_us"), profile.input);
-  check(json.at("target_us"), profile.target);
-  check(json.at("loss_us"), profile.loss);
-  check(json.at("overhead_us"), profile.overhead);
-  const auto layers = json.at("layers").list();
-  for (std::size_t j = 0; j < layers.size(); ++j) {
-    const exec::LayerCost& layer = profile.layers[j];
-    check(layers[j].at("forward_us"), layer.forward);
-    check(layers[j].at("backward_us"), layer.backward);
-    check(layers[j].at("update_us"), layer.update);
-    check(layers[j].at("forward_only_us"), layer.forward_only, false);
-    check(layers[j].at("input_gradient_us"), layer.input_gradient, false);
-    check(layers[j].at("weight_gradient_us"), layer.weight_gradient, false);
-  }
-}
-
-/// All profiles of a file are of one model and optimizer, each of another batch size or number of
-/// workers.
-void require_fits_others(const JsonValue& place, const exec::LayerProfile& profile,
-                         const std::vector<exec::LayerProfile>& others) {
-  for (std::size_t i = 0; i < others.size(); ++i) {
-    const bool same = others[i].micro_batch_size == profile.micro_batch_size &&
-                      others[i].workers == profile.workers;
-    require(!same, "{}: it is of batch size {} and {} worker{}, as profiles[{}] is", place.place(),
-            profile.micro_batch_size, profile.workers, profile.workers == 1 ? "" : "s", i);
-  }
-  if (others.empty()) return;
-  const exec::LayerProfile& first = others.front();
-  require(first.optimizer == profile.optimizer, "{}: '{}', but profiles[0] is of '{}'",
-          place.at("optimizer").place(), profile.optimizer, first.optimizer);
-  require(first.layers.size() == profile.layers.size(), "{}: {} layers, but profiles[0] has {}",
-          place.at("layers").place(), profile.layers.size(), first.layers.size());
-  const auto layers = place.at("layers").list();
-  for (std::size_t j = 0; j < layers.size(); ++j) {
-    require(first.layers[j].name == profile.layers[j].name,
-            "{}: '{}', but layer {} of profiles[0] is '{}'", layers[j].at("name").place(),
-            profile.layers[j].name, j, first.layers[j].name);
-  }
 }
 
 Json to_json(const std::map<int, std::vector<exec::HandoverCost>>& handovers) {
@@ -244,10 +195,14 @@ ProfileFile read_document(const JsonValue& json) {
                    .data = json.at("data").text(),
                    .sample_bytes = json.at("sample_bytes").long_whole(1, most_bytes),
                    .profiles = {}};
+  constexpr std::int64_t float_bytes = sizeof(float);
+  require(file.sample_bytes % float_bytes == 0, "{}: {} are no whole floats of {} bytes",
+          json.at("sample_bytes").place(), file.sample_bytes, float_bytes);
   read_device(json, file);
   for (const JsonValue& place : json.at("profiles").list()) {
     exec::LayerProfile profile = read_one(place, file.model);
     require_fits_others(place, profile, file.profiles);
+    require_consistent(place, profile, file.sample_bytes);
     if (file.of_cpu()) {
       require_times_of_cpu(place, profile);
     } else {

@@ -4,13 +4,16 @@
 
 #include "schedules/error.h"
 #include "tools/command.h"
+#include "tools/placed_errors.h"
 #include "tools/terminal.h"
 
 namespace unlatch::tools {
 
 ProfileOutput::ProfileOutput(const Arguments& arguments) : json_(arguments.has("json")) {
   arguments.require_outputs({"save"});
-  if (const auto path = arguments.text("save")) file_.emplace(*path);
+  if (const auto path = arguments.text("save")) {
+    reading(arguments, "save", [&] { file_.emplace(*path); });
+  }
 }
 
 void ProfileOutput::give(const Json& document, const std::string& text) {

@@ -2,6 +2,7 @@
 
 #include "schedules/error.h"
 #include "sim/units.h"
+#include "tools/placed_errors.h"
 #include "tools/terminal.h"
 #include "traces/atomic_file.h"
 #include "traces/chrome_trace.h"
@@ -79,12 +80,13 @@ void write_files(const Arguments& arguments, const Simulation& simulation) {
   if (const auto path = arguments.text("trace")) {
     options.memory = simulation.memory;
     const TraceSize size = chrome_trace_size(simulation.graph, simulation.timeline, options);
-    { AtomicFile probe(*path); }  // a file that cannot be has no size
+    reading(arguments, "trace", [&] { AtomicFile probe(*path); });  // else it has no size
     say(size_note(*path, size));
     write_chrome_trace(*path, simulation.graph, simulation.timeline, options);
   }
   if (const auto path = arguments.text("tasks")) {
-    write_tasks_csv(*path, simulation.graph, simulation.timeline);
+    reading(arguments, "tasks",
+            [&] { write_tasks_csv(*path, simulation.graph, simulation.timeline); });
   }
 }
 

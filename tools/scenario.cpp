@@ -3,46 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "models/counting_iterator.h"
 #include "schedules/error.h"
 #include "schedules/suggest.h"
 #include "traces/input_file.h"
 
 namespace unlatch::tools {
 namespace {
-
-/// Reads characters and counts the lines it has passed: the parser's events carry no place.
-class CountingIterator {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  CountingIterator(const char* at, int* line) : at_(at), line_(line) {}
-  reference operator*() const { return *at_; }
-  CountingIterator& operator++() {
-    if (*at_ == '\n') ++*line_;
-    ++at_;
-    return *this;
-  }
-  CountingIterator operator++(int) {
-    CountingIterator old = *this;
-    ++*this;
-    return old;
-  }
-  friend bool operator==(const CountingIterator& a, const CountingIterator& b) {
-    return a.at_ == b.at_;
-  }
-
- private:
-  const char* at_;
-  int* line_;
-};
 
 struct Entry {
   int line = 0;
@@ -173,8 +143,8 @@ void add_scenario(const Command& command, const std::string& path, Arguments& ar
   const std::string text = read_text(path);
   int line = 1;
   FlatObject object(command, &line);
-  const CountingIterator first(text.data(), &line);
-  const CountingIterator last(text.data() + text.size(), &line);
+  const models::CountingIterator first(text.data(), &line);
+  const models::CountingIterator last(text.data() + text.size(), &line);
   nlohmann::json::sax_parse(first, last, &object);
   const auto& faults = object.faults();
   require(faults.empty(), "scenario file '{}': {}", path, fmt::join(faults, "\n  "));

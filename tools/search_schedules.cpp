@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "schedules/error.h"
+#include "tools/placed_errors.h"
 #include "tools/schedule_input.h"
 
 namespace unlatch::tools {
@@ -60,7 +61,7 @@ std::vector<ScheduleSpec> schedules_to_try(const Arguments& arguments) {
     for (const std::string& text : variants(method)) specs.push_back(ScheduleSpec::parse(text));
   };
   for (const std::string& text : arguments.all("schedule")) {
-    const ScheduleSpec spec = read_schedule(text);
+    const ScheduleSpec spec = reading(arguments, "schedule", [&] { return read_schedule(text); });
     require(!spec.method().own_shape,
             "--schedule {}: a schedule file has its shape, a search chooses one; "
             "'unlatch compare' takes files",

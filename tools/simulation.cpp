@@ -9,6 +9,7 @@
 #include "sim/simulator.h"
 #include "sim/time_order.h"
 #include "sim/units.h"
+#include "tools/bp_costs.h"
 #include "tools/disturbed_runs.h"
 
 namespace unlatch::tools {
@@ -84,10 +85,11 @@ sim::SteadyState steady_state_of(const ScheduleSpec& spec, const Workload& workl
 }
 
 /// BP's time for a batch on the same hardware, one rank working at a time: every stage where the
-/// first copy of it in `tasks` is.
+/// first copy of it in `tasks` is. 0, of which no speed-up is reported, where it is not known.
 nanoseconds time_of_bp(const Workload& workload, const sim::BatchWork& own,
                        const TaskGraph& tasks) {
   if (!workload.layers) return own.bp;
+  if (!knows_bp(*workload.layers)) return nanoseconds{0};
   const ScheduleSpec bp = ScheduleSpec::parse("bp");
   const TaskGraph graph = bp.make({.stages = workload.shape.stages}).build();
   std::vector<double> slow;  // by stage, each of which is a rank of `graph`

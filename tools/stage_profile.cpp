@@ -1,8 +1,11 @@
 #include "tools/stage_profile.h"
 
+#include <algorithm>
+
 #include "models/json_value.h"
 #include "schedules/error.h"
 #include "tools/measurement_json.h"
+#include "tools/profile_checks.h"
 #include "traces/input_file.h"
 
 namespace unlatch::tools {
@@ -30,7 +33,7 @@ StageMeasurement read_samples(const JsonValue& value) {
   value.require_object({"mean", "median", "lower", "upper", "samples"});
   const StageMeasurement measured{.time = read_measurement(value),
                                   .samples = value.at("samples").whole(1, most_samples)};
-  require_mean_of_times(value, measured.time);
+  require_mean_of_times(value, measured.time, measured.samples);
   return measured;
 }
 
@@ -44,6 +47,16 @@ StageProfile read_stage(const JsonValue& value) {
   require(stage.backward || stage.is_split(),
           "{}: there is neither 'backward_us' nor 'input_gradient_us' with 'weight_gradient_us'",
           value.place());
+  require(stage.input_gradient.has_value() == stage.weight_gradient.has_value(),
+          "{}: there is '{}' without '{}'; they are the two halves of B", value.place(),
+          stage.input_gradient ? "input_gradient_us" : "weight_gradient_us",
+          stage.input_gradient ? "weight_gradient_us" : "input_gradient_us");
+  if (stage.backward && stage.is_split()) {
+    require_halves_fit(value, stage.backward->time, stage.input_gradient->time,
+                       stage.weight_gradient->time,
+                       std::min({stage.backward->samples, stage.input_gradient->samples,
+                                 stage.weight_gradient->samples}));
+  }
   return stage;
 }
 

@@ -19,6 +19,7 @@
 #include "tools/checkpointed_run.h"
 #include "tools/measured.h"
 #include "tools/model_options.h"
+#include "tools/placed_errors.h"
 #include "tools/terminal.h"
 #include "tools/test_curve.h"
 #include "tools/train_journal.h"
@@ -114,10 +115,12 @@ double TrainingPlan::mean_batch_size() const {
 }
 
 TrainingPlan read_plan(const Arguments& arguments, const ScheduleSpec& spec) {
-  if (const auto name = arguments.text("model")) models::require_trainable(*name);
+  if (const auto name = arguments.text("model")) {
+    reading(arguments, "model", [&] { models::require_trainable(*name); });
+  }
   const auto data = arguments.text("data");
   require(data.has_value(), "--data SPEC is needed, for example digits or fashion-mnist");
-  models::DataSplit split = models::load_data(*data);
+  models::DataSplit split = reading(arguments, "data", [&] { return models::load_data(*data); });
   models::Model model = asked_model_for(arguments, split);
   TrainingPlan plan{.spec = spec,
                     .shape = {},
@@ -151,7 +154,7 @@ TrainingPlan read_plan(const Arguments& arguments, const ScheduleSpec& spec) {
   plan.rate_power = asked_rate_power(arguments);
   plan.rate = asked_rate(arguments, plan.batch_size);
   if (const auto clip = arguments.text("clip-norm")) {
-    plan.clip = models::GradientClip::parse(*clip);
+    plan.clip = reading(arguments, "clip-norm", [&] { return models::GradientClip::parse(*clip); });
     require(plan.clip->of_stage || spec.method().synchronous,
             "--clip-norm {}: {} updates a stage before the gradients of the others are there, so "
             "there is no norm over the whole model; --clip-norm {},scope=stage clips every stage's "

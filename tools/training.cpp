@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "schedules/error.h"
+#include "tools/placed_errors.h"
 #include "tools/terminal.h"
 
 namespace unlatch::tools {
@@ -45,7 +46,9 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 }  // namespace
 
 models::OptimizerSpec asked_optimizer(const Arguments& arguments) {
-  models::OptimizerSpec spec = models::OptimizerSpec::parse(arguments.text("optimizer", "sgd"));
+  models::OptimizerSpec spec = reading(arguments, "optimizer", [&] {
+    return models::OptimizerSpec::parse(arguments.text("optimizer", "sgd"));
+  });
   if (arguments.has("weight-decay")) spec.weight_decay = arguments.real("weight-decay", 0, 0);
   return spec;
 }
@@ -60,13 +63,17 @@ models::RateSchedule asked_rate(const Arguments& arguments, int batch_size) {
   if (asked == 0) arguments.refuse("lr", *arguments.text("lr"), "must be greater than 0");
   double rate = asked;
   require(arguments.has("lr-scaling") == arguments.has("lr-base-batch"),
-          "--lr-scaling linear|sqrt and --lr-base-batch N belong together: the rate is that of N "
-          "samples a batch");
+          "{} needs {}: they belong together, the rate is that of N samples a batch",
+          arguments.has("lr-scaling") ? arguments.place("lr-scaling")
+                                      : arguments.place("lr-base-batch"),
+          arguments.has("lr-scaling") ? "--lr-base-batch N" : "--lr-scaling linear|sqrt");
   if (arguments.has("lr-scaling")) {
     const double times = static_cast<double>(batch_size) / arguments.whole("lr-base-batch", 1);
     rate *= std::pow(times, asked_rate_power(arguments));
   }
-  return models::RateSchedule::parse(arguments.text("lr-schedule", "constant"), rate);
+  return reading(arguments, "lr-schedule", [&] {
+    return models::RateSchedule::parse(arguments.text("lr-schedule", "constant"), rate);
+  });
 }
 
 void require_optimizer_fits(const models::OptimizerSpec& optimizer, const Learning& learning) {

@@ -14,6 +14,7 @@
 #include "tools/command.h"
 #include "tools/machine.h"
 #include "tools/options.h"
+#include "tools/placed_errors.h"
 #include "tools/terminal.h"
 
 namespace {
@@ -75,7 +76,11 @@ int run(const std::vector<std::string>& words) {
     tools::print("unlatch " UNLATCH_VERSION "\n");
     return done;
   }
-  return command.run(arguments);
+  try {
+    return command.run(arguments);
+  } catch (const Error& error) {
+    throw Error(tools::placed(arguments, error.what()));
+  }
 }
 
 /// One message for whatever went wrong; the exit code it means.

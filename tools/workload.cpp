@@ -6,6 +6,7 @@
 #include "schedules/error.h"
 #include "sim/units.h"
 #include "tools/machine.h"
+#include "tools/placed_errors.h"
 #include "tools/schedule_input.h"
 #include "tools/stage_profile.h"
 #include "tools/terminal.h"
@@ -198,7 +199,7 @@ Shape read_shape(const Arguments& arguments, const ScheduleSpec& spec, bool sync
   require(all < Edge::max_tasks, "{} {} x {} {} x {} {} = {} micro-batches; a run has at most {}",
           arguments.place("microbatches"), shape.micro_batches, arguments.place("replicas"),
           shape.replicas, arguments.place("batches"), shape.batches, all, Edge::max_tasks - 1);
-  spec.options(shape);  // refuses a shape that it cannot run
+  reading(arguments, "schedule", [&] { spec.options(shape); });  // refuses one that it cannot run
   if (!arguments.has("stream")) require_buildable(spec.effective(shape), spec);
   return shape;
 }
@@ -212,7 +213,10 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
   Workload workload;
   require_layers_from_one(arguments);
   std::optional<StageProfileFile> measured;
-  if (arguments.has("profile")) measured = read_stage_profile(*arguments.text("profile"));
+  if (arguments.has("profile")) {
+    measured = reading(arguments, "profile",
+                       [&] { return read_stage_profile(*arguments.text("profile")); });
+  }
   workload.shape = read_shape(arguments, spec, synchronous,
                               measured ? static_cast<int>(measured->stages.size()) : usual_stages);
   const int stages = workload.shape.stages;
@@ -238,6 +242,13 @@ Workload read_workload(const Arguments& arguments, const ScheduleSpec& spec, boo
   workload.memory_limit = arguments.size("memory-limit");
   const auto* cluster =
       workload.layers && workload.layers->cluster ? &*workload.layers->cluster : nullptr;
+  if (cluster != nullptr && arguments.has("placement")) {
+    const std::size_t places = cluster->cluster.placement().size();
+    const int ranks = spec.effective(workload.shape).ranks();
+    require(static_cast<std::size_t>(ranks) <= places,
+            "{} '{}': {} ranks, but it names {} device{}", arguments.place("placement"),
+            *arguments.text("placement"), ranks, places, places == 1 ? "" : "s");
+  }
   workload.disturbance =
       read_disturbance(arguments, spec.effective(workload.shape).ranks(),
                        {.cluster = cluster != nullptr,
@@ -322,7 +333,7 @@ void require_buildable(const Shape& shape, const ScheduleSpec& spec) {
 std::vector<ScheduleSpec> asked_schedules(const Arguments& arguments, int most) {
   std::vector<ScheduleSpec> specs;
   for (const std::string& text : arguments.all("schedule")) {
-    specs.push_back(read_schedule(text));
+    specs.push_back(reading(arguments, "schedule", [&] { return read_schedule(text); }));
   }
   require(!specs.empty(), "--schedule SPEC is needed; 'unlatch schedules' lists the names");
   require(most == 0 || static_cast<int>(specs.size()) <= most,

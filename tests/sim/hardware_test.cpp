@@ -185,6 +185,27 @@ TEST(Hardware, HasAPublishedSchema) {
   EXPECT_TRUE(std::ranges::includes(published, shipped)) << json(shipped);
 }
 
+// The schema's bounds are the reader's. (A JSON schema takes 4.0 for an integer.)
+TEST(Hardware, TakesTheCountsOfTheSchema) {
+  std::ifstream in(UNLATCH_SOURCE_DIR "/data/clusters/hardware.schema.json");
+  const json schema = json::parse(in);
+  const json& count = schema["$defs"]["count"];
+  for (const auto& [schema_of, at] : {std::pair("/properties/nodes", "/nodes"),
+                                      {"/$defs/group/properties/count", "/node/devices/count"}}) {
+    EXPECT_EQ(schema[json::json_pointer(schema_of)]["$ref"], "#/$defs/count");
+    for (const json& value : {count["minimum"], json(3.0)}) {
+      json file = two_nodes;
+      file["node"]["devices"]["count"] = file["nodes"] = 1;
+      file[json::json_pointer(at)] = value;
+      file["node"]["links"].erase(2);
+      EXPECT_EQ(parsed(file).devices(), value.get<int>()) << at;
+    }
+  }
+  EXPECT_EQ(count["maximum"], 65536);  // 65537 is among the faults below
+  EXPECT_EQ(schema["$defs"]["text"]["minLength"], 1);
+  EXPECT_EQ(schema["properties"]["name"]["$ref"], "#/$defs/text");
+}
+
 struct Fault {
   const char* at;  ///< JSON pointer
   json value;      ///< null: the key is taken out
@@ -202,7 +223,17 @@ TEST(Hardware, NamesThePlaceOfEveryFault) {
       {"/device_types/X/tflops/fp32", -1, "c.json, device_types.X.tflops.fp32: -1 must be"},
       {"/device_types/X/tflops/fp32", "fast", "tflops.fp32: \"fast\" must be a number"},
       {"/device_types/X/memory", "16", "c.json, device_types.X.memory"},
-      {"/device_types/X/memory", 16, "16 must be a text"},
+      {"/device_types/X/memory", 16, "X.memory: '16' needs a unit; the units are B, kB, MB, GB"},
+      {"/device_types/X/memory_bandwidth", 500, "'500': needs a unit; the units are bit/s, kbit/s"},
+      {"/node/links/1/bandwidth", 25, "bandwidth '25': needs a unit; the units are bit/s, kbit/s"},
+      {"/node/links/1/latency", 0, "c.json, node.links[1].latency: '0' has no unit"},
+      {"/source", 4, "c.json, source: 4 must be a text"},
+      {"/source", "", "c.json, source: \"\" must be a text"},
+      {"/device_types", {{"", json::object()}}, "device_types: a device type has an empty name"},
+      {"/node/links/1/to", "root", "node.links[1]: it joins switch 'root' with itself"},
+      {"/node/links/2/to", "device0", "node.links[2]: it joins device 0 with itself"},
+      {"/network/links/0/from", "spine", "network.links[0]: it joins switch 'spine' with itself"},
+      {"/nodes", 65537, "c.json, nodes: 65537 must be a whole number in 1..65536"},
       {"/device_types/X/memory_bandwidth", "500", "c.json, device_types.X.memory_bandwidth"},
       {"/device_types/X/achieved", 1.5, "achieved: 1.5 must be a number in 0.001..1"},
       {"/node/devices/type", "Y", "c.json, node.devices.type: there is no device type 'Y'"},
@@ -226,8 +257,7 @@ TEST(Hardware, NamesThePlaceOfEveryFault) {
       {"/node/links/3",
        {{"from", "root"}, {"to", "device0"}, {"bandwidth", "1GB/s"}, {"latency", "1us"}},
        "c.json, node.links[3]: it joins switch 'root' and device 0, as c.json, node.links[0] does"},
-      {"/node/links/1/from", "nic",
-       "c.json, network.links: device 3 (of node 1) cannot be reached from device 0"},
+      {"/node/links/1/from", "nic", "c.json, node.links[1]: it joins switch 'nic' with itself"},
       {"/network/switches/1", "leaf",
        "c.json, network.switches[1]: no link reaches the switch 'leaf' from the devices"},
       {"/node/switches/2", "left",
@@ -287,7 +317,13 @@ TEST(Hardware, RefusesWhatIsNoJson) {
   EXPECT_THAT(error_of([] { parse_cluster("{\n\"name\": \"x\",\n,}", "c.json"); }),
               HasSubstr("c.json, line 3: this is not JSON"));
   EXPECT_THAT(error_of([] { parse_cluster("{\"name\": \"x\", \"name\": \"y\"}", "c.json"); }),
-              HasSubstr("key 'name' is given twice"));
+              HasSubstr("c.json, line 1: key 'name' is given twice in the outermost object, first "
+                        "in line 1"));
+  const std::string links =
+      "{\n\"node\": {\n\"links\": [{\"from\": \"a\"},\n{\"to\": \"a\",\n\"to\": \"b\"}]}}";
+  EXPECT_THAT(
+      error_of([&] { parse_cluster(links, "c.json"); }),
+      HasSubstr("c.json, line 5: key 'to' is given twice in node.links[1], first in line 4"));
   EXPECT_THAT(error_of([] { parse_cluster("{\"nodes\": 1e309}", "c.json"); }),
               HasSubstr("c.json: a number in it is too large"));
   const std::string deep = fmt::format("{{\"name\": {:[>{}}{:]>{}}}}", "", 1 << 18, "", 1 << 18);

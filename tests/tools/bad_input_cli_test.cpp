@@ -302,6 +302,50 @@ TEST(BadInput, RefusesProfilesThatContradictThemselves) {
        "Did you mean 'sgd'"},
       {"optimizer", [](json& file) { second_profile(file)["optimizer"] = "adam"; },
        "profiles[1].optimizer: 'adam', but profiles[0] is of 'sgd'"},
+      {"slots", [](json& file) { file["profiles"][0]["optimizer_slots"] = 1; },
+       "profiles[0].optimizer_slots: 1, but 'sgd' keeps 0 numbers for each parameter"},
+      {"slots",
+       [](json& file) {
+         file["profiles"][0]["optimizer"] = "momentum";
+         file["profiles"][0]["optimizer_slots"] = 2;
+       },
+       "profiles[0].optimizer_slots: 2, but 'momentum' keeps 0 to 1 number for each parameter"},
+      {"sample", [](json& file) { file["sample_bytes"] = 5; },
+       "sample_bytes: 5 are no whole floats"},
+      {"parameters", [](json& file) { second_profile(file)["layers"][0]["parameter_bytes"] = 5; },
+       "profiles[1].layers[0].parameter_bytes: 5, but 2600 in profiles[0]"},
+      {"outputs", [](json& file) { second_profile(file)["layers"][0]["output_bytes"] = 44; },
+       "profiles[1].layers[0].output_bytes: 44 of 16 samples, but 40 of 16 in profiles[0]"},
+      {"outputs",
+       [](json& file) {
+         json& other = second_profile(file);
+         other["batch_size"] = 32;
+         other["layers"][0]["output_bytes"] = 4;
+       },
+       "profiles[1].layers[0].output_bytes: 4 of 32 samples, but 40 of 16 in profiles[0]"},
+      {"activation",
+       [](json& file) { first_layer(file)["weight_grad_activation_bytes"] = 7'000'000; },
+       "weight_grad_activation_bytes: 7000000 is more than 1000 times the layer's input, output "
+       "and "
+       "parameters together, 6736"},
+      {"tape", [](json& file) { first_layer(file)["tape_bytes"] = 1'000'000'000'000; },
+       "layers[0].tape_bytes: 1000000000000 is more than 1000 times"},
+      {"halves",
+       [](json& file) {
+         file["profiles"][0]["samples"] = 5;
+         for (auto& part : first_layer(file)["weight_gradient_us"]) part = 204;
+       },
+       "layers[0]: the median of B, 1.5 us, and those of I and W, 1.5 and 204 us, are more than "
+       "50"},
+      {"halves",
+       [](json& file) {
+         file["profiles"][0]["samples"] = 5;
+         for (auto& part : file["profiles"][0]["step_us"]) part = 400;
+         for (auto& part : first_layer(file)["backward_us"]) part = 400;
+       },
+       "layers[0]: the median of B, 400 us, and those of I and W, 1.5 and 1.5 us"},
+      {"mean", [](json& file) { first_layer(file)["input_gradient_us"]["mean"] = 9; },
+       "input_gradient_us.mean: 9 is more than 4 times the upper quartile, 2; no 3 times have"},
       {"key", [](json& file) { file["presicion"] = "fp32"; }, "Did you mean 'precision'?"},
       {"key", [](json& file) { file["profiles"][0]["worker"] = 1; }, "Did you mean 'workers'?"},
       {"key", [](json& file) { first_layer(file)["forwards_us"] = 1; },

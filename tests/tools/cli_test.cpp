@@ -117,6 +117,77 @@ TEST(CommandLine, NamesTheLineOfWrongScenarioValues) {
   }
 }
 
+struct WrongValue {
+  const char* command;
+  const char* setting;
+  const char* message;
+};
+
+// Whatever reads a value, its error begins with the file and the line, here the second.
+TEST(CommandLine, NamesTheLineOfValuesThatOthersRead) {
+  const Folder folder;
+  const std::string of_cluster = R"("schedule": "bp", "stages": 2, "batch-size": 8)";
+  const std::string of_training = R"("schedule": "bp", "stages": 2, "data": "digits", "steps": 1)";
+  const std::string on_4xP40 = of_cluster + R"(, "cluster": "4xP40")";
+  const auto rest_of = [&](const WrongValue& wrong) {
+    const std::string_view command = wrong.command;
+    if (command == "cluster") return of_cluster;
+    if (command == "simulate") return on_4xP40 + R"(, "model": "lenet")";
+    if (command == "train") return of_training + R"(, "model": "mlp")";
+    return std::string();
+  };
+  folder.write("not.json", "x");
+  for (const WrongValue& wrong : std::vector<WrongValue>{
+           {"search", R"("schedule": "1f2b", "cluster": "4xP40", "batch-size": 8, "model": "mlp")",
+            "schedule: unknown schedule '1f2b'"},
+           {"show", R"("schedule": "dsp:staleness=1/2/0", "stages": 2)", "schedule: "},
+           {"compare", R"("schedule": ["bp", "file:none.csv"])",
+            "schedule: cannot read 'none.csv'"},
+           {"simulate", R"("schedule": ["bp", "gpipe"])", "schedule is given 2 times"},
+           {"simulate", R"("runs": 3)", "runs 3 without --straggler"},
+           {"simulate", R"("schedule": "bp", "profile": "not.json")", "profile needs --batch-size"},
+           {"simulate", R"("schedule": "bp", "profile": "not.json", "batch-size": 4)",
+            "profile 'not.json', line 1: this is not JSON"},
+           {"simulate", R"("schedule": "bp", "cluster": "4xP40", "model": "mlp")",
+            "cluster needs --batch-size"},
+           {"cluster", R"("cluster": "4xP41", "model": "mlp")", "cluster '4xP41': neither"},
+           {"cluster", R"("cluster": "not.json", "model": "mlp")", "cluster: not.json, line 1"},
+           {"cluster", R"("model": "lenett", "cluster": "4xP40")", "model: unknown model 'lenett'"},
+           {"cluster", R"("data": "digit", "model": "mlp", "cluster": "4xP40")",
+            "data: unknown data set 'digit'"},
+           {"simulate", R"("optimizer": "sdg")", "optimizer: unknown optimizer 'sdg'"},
+           {"simulate", R"("placement": [0, 4])", "placement: 4x P40, PCIe: there is no device 4"},
+           {"simulate", R"("placement": [0])", "placement '0': 2 ranks, but it names 1 device"},
+           {"simulate", R"("partition": "0/2")", "partition '0/2'"},
+           {"simulate", R"("tasks": "none/t.csv")", "tasks: cannot write 'none/t.csv'"},
+           {"train", R"("optimizer": "")", "optimizer '': the name is missing"},
+           {"train", R"("lr-schedule": "linea")", "lr-schedule: "},
+           {"train", R"("lr-base-batch": 3)", "lr-base-batch needs --lr-scaling"},
+           {"train", R"("clip-norm": -1)", "clip-norm: clip norm '-1'"},
+           {"train", R"("resume": "none")", "resume none: there is no such folder"},
+           {"train", R"("save": "none/w")", "save: cannot write 'none/w'"},
+           {"eval", R"("weights": "none", "data": "digits", "model": "mlp")",
+            "weights: none: cannot be opened"},
+       }) {
+    SCOPED_TRACE(wrong.setting);
+    const bool is_whole = std::string_view(wrong.setting).starts_with("\"schedule\"") ||
+                          std::string_view(wrong.command) == "eval";
+    const std::string rest = is_whole ? "" : rest_of(wrong);
+    folder.write("run.json",
+                 fmt::format("{{\n{}{}\n{}}}\n", wrong.setting, rest.empty() ? "" : ",", rest));
+    const std::string command =
+        std::string_view(wrong.command) == "cluster" ? "simulate" : wrong.command;
+    const Outcome outcome = folder.run(command + " run.json");
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, HasSubstr(fmt::format("error: run.json line 2, {}", wrong.message)));
+  }
+  folder.write("run.json", R"({"cluster": "4xP40", "batch-size": 8, "schedule": "bp"})");
+  EXPECT_THAT(folder.run("simulate run.json").err, HasSubstr("error: run.json: --model NAME is"));
+  // A flag's own message stays, beside a scenario file, too.
+  EXPECT_THAT(folder.run("simulate run.json --cluster 4xP41").err,
+              HasSubstr("error: --cluster '4xP41': neither"));
+}
+
 TEST(CommandLine, ReadsListsAndSwitchesFromAScenarioAndLetsFlagsWin) {
   const Folder folder;
   folder.write("run.json", R"({"schedule":["1f1b","gpipe"],"stages":3,"forward":[1,2,1.5],

@@ -235,6 +235,8 @@ TEST(ProfileImport, NamesWhatIsMissingOrDamaged) {
   refused("--from-trace f.json", HasSubstr("stage 0 has no B, and no I and W"));
   folder.write("i.json", twice(Trace(0, 1), {"0F0", "0I0"}));
   refused("--from-trace i.json", HasSubstr("stage 0 has no B, and no I and W"));
+  folder.write("half.json", twice(Trace(0, 1), {"0F0", "0B0", "0W1"}));
+  refused("--from-trace half.json", HasSubstr("stage 0 has W but no I"));
   folder.write("odd.json", twice(Trace(0, 1), {"0F0", "0X0"}));
   refused("--from-trace odd.json", HasSubstr("odd.json: the range 'PP:0X0' is no action"));
   folder.write("both.json", twice(Trace(0, 1), {"0F0", "(0F1;1B0)OVERLAP_F_B"}));
@@ -293,6 +295,22 @@ TEST(ProfileImport, RefusesWhatContradictsTheStages) {
   file["stages"][1]["forward_us"]["mean"] = 4;
   folder.write("p.json", file.dump());
   refused(simulate, HasSubstr("forward_us.mean: 4 is less than half of the median, 10"));
+  file = whole;
+  file["stages"][1]["forward_us"]["mean"] = 41;
+  file["stages"][1]["forward_us"]["upper"] = 10;
+  folder.write("p.json", file.dump());
+  refused(simulate, HasSubstr("stages[1].forward_us.mean: 41 is more than 4 times the upper"));
+  file["stages"][1]["forward_us"]["samples"] = 20;
+  folder.write("p.json", file.dump());
+  EXPECT_EQ(folder.run(simulate).code, 0);  // one of twenty may take long
+  file["stages"][1]["forward_us"]["mean"] = 1e9;
+  folder.write("p.json", file.dump());
+  refused(simulate, HasSubstr("forward_us.mean: 1000000000 is more than 100000 times the upper"));
+  file = whole;
+  file["stages"][1]["input_gradient_us"] = file["stages"][1]["backward_us"];
+  folder.write("p.json", file.dump());
+  refused(simulate,
+          HasSubstr("stages[1]: there is 'input_gradient_us' without 'weight_gradient_us'"));
   file = whole;
   file["stages"][1]["forward_us"]["median"] = -1;
   folder.write("p.json", file.dump());

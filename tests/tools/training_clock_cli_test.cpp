@@ -13,6 +13,7 @@ namespace {
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr std::string_view network =
     " --model lenet --data digits --batch-size 32 --stages 3 --partition 4/4/3 ";
@@ -155,6 +156,82 @@ TEST(SimulatedClock, TakesNoProfileOfAnotherNetwork) {
     EXPECT_THAT(refused.err,
                 AllOf(HasSubstr("the profile is of mlp:hidden=16 on digits"), HasSubstr(message)));
   }
+}
+
+/// A network whose second convolution is all that `stride` changes.
+std::string strided(int stride) {
+  const json first{{"name", "c1"}, {"kind", "convolution"}, {"channels", 4}, {"padding", 1}};
+  json second = first;
+  second.update({{"name", "c2"}, {"stride", stride}});
+  const json layers{first,
+                    second,
+                    {{"name", "pool"}, {"kind", "global_average_pool"}},
+                    {{"name", "linear"}, {"kind", "linear"}, {"features", 10}}};
+  return json{{"name", "strided"}, {"input", {1, 8, 8}}, {"layers", layers}}.dump();
+}
+
+// Names, parameters and samples are the same; only what the layers hand on is not.
+TEST(SimulatedClock, TakesNoProfileOfAnotherStride) {
+  const Folder folder;
+  folder.write("one.json", strided(1));
+  folder.write("two.json", strided(2));
+  const std::string of = " --data digits --batch-size 8 ";
+  ASSERT_EQ(folder.run("profile --model one.json --samples 2 --save p.json" + of).code, 0);
+  const std::string train = "train --schedule bp --stages 2 --steps 1 --profile p.json" + of;
+  EXPECT_EQ(folder.run(train + "--model one.json").code, 0);
+  EXPECT_EQ(folder.run(train + "--model ./one.json").code, 0);
+  const Outcome refused = folder.run(train + "--model two.json");
+  expect_refused(refused);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("the profile is of one.json on digits"),
+                                 HasSubstr("the output of its layer c2 has ")));
+}
+
+TEST(SimulatedClock, TakesNoProfileOfAnotherName) {
+  const Folder folder;
+  const std::string of = " --data digits --batch-size 8 ";
+  ASSERT_EQ(folder.run("profile --model mlp --samples 2 --save p.json" + of).code, 0);
+  const std::string train =
+      "train --schedule bp --stages 2 --steps 1 --profile p.json --model mlp" + of;
+  json file = json::parse(folder.read("p.json"));
+  for (const auto& [name, code] : {std::pair("mlp:hidden=64/64", 0), {"foo", 2}, {"lenet", 2}}) {
+    file["model"] = name;
+    folder.write("p.json", file.dump());
+    const Outcome outcome = folder.run(train);
+    EXPECT_EQ(outcome.code, code) << name << outcome.err;
+    const std::string refusal = fmt::format("the profile is of {}", name);
+    EXPECT_EQ(outcome.err.find(refusal) != std::string::npos, code != 0) << outcome.err;
+  }
+}
+
+TEST(SimulatedClock, SaysThatUpdatesAreOfAnotherOptimizer) {
+  const Folder folder;
+  const std::string of = " --model mlp --data digits --batch-size 8 ";
+  ASSERT_EQ(folder.run("profile --samples 2 --save p.json" + of).code, 0);
+  const std::string train = "train --schedule bp --stages 2 --steps 1 --profile p.json" + of;
+  EXPECT_THAT(folder.run(train).err, Not(HasSubstr("warning")));
+  const Outcome adam = folder.run(train + "--optimizer adam");
+  EXPECT_EQ(adam.code, 0);
+  EXPECT_THAT(adam.err, HasSubstr("warning: the profile is of updates by sgd, not by adam"));
+}
+
+// Its micro-batches were measured: only the comparison with BP is missing.
+TEST(SimulatedClock, NeedsNoCostOfAWholeBatch) {
+  const Folder folder;
+  const std::string of = " --model mlp --data digits ";
+  ASSERT_EQ(folder.run("profile --batch-size 16,32 --samples 2 --save p.json" + of).code, 0);
+  const std::string run = "--schedule 1f1b --profile p.json --stages 2 --microbatches 4 ";
+  const Outcome alone = folder.run("simulate --json --batch-size 64 " + run);
+  EXPECT_EQ(alone.code, 0);
+  EXPECT_THAT(alone.err, HasSubstr("no costs of a whole batch in one piece, 64 samples"));
+  const json steady = json::parse(alone.out)["steady_state"];
+  EXPECT_EQ(steady["speedup_over_bp"], nullptr);
+  EXPECT_GT(steady["batch_period_ms"], 0);
+  EXPECT_EQ(folder.run("compare --schedule gpipe --batch-size 64 " + run).code, 0);
+  expect_refused(folder.run("compare --schedule bp --batch-size 64 " + run));
+  expect_refused(folder.run("simulate --batch-size 256 " + run));
+  EXPECT_GT(folder.json("simulate --batch-size 32 --schedule 1f1b --profile p.json --stages 2 "
+                        "--microbatches 2")["steady_state"]["speedup_over_bp"],
+            0);
 }
 
 TEST(SimulatedClock, RefusesWhatDoesNotFit) {
