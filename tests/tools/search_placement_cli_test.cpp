@@ -120,7 +120,8 @@ TEST(SearchPlacement, EveryCandidateIsAsGoodBesideOthersAsAlone) {
   for (const std::string& schedule : schedules) all += fmt::format("--schedule {} ", schedule);
   const json together = folder.json(costs + all)["found"];
   for (const std::string& schedule : schedules) {
-    for (const json& alone : folder.json(costs + "--schedule " + schedule)["found"]) {
+    const json by_itself = folder.json(costs + "--schedule " + schedule)["found"];
+    for (const json& alone : by_itself) {
       const auto same = std::ranges::find_if(together, [&](const json& found) {
         return found["schedule"] == alone["schedule"] &&
                found["microbatches"] == alone["microbatches"];
