@@ -33,10 +33,6 @@ auto named(const char* what, F f) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 /// The layers for micro-batches of one size.
 struct SizedChain {
   Chain chain;

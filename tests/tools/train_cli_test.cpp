@@ -74,18 +74,23 @@ TEST(Train, KeepsWhatItsTensorsMakeThePredictionSay) {
   }
 }
 
+/// One value of every line of the metrics file m.jsonl.
+std::vector<double> values_of(const Folder& folder, const char* key) {
+  std::istringstream lines(folder.read("m.jsonl"));
+  std::vector<double> values;
+  for (std::string line; std::getline(lines, line);) {
+    values.push_back(json::parse(line)[key].get<double>());
+  }
+  return values;
+}
+
 /// Losses of the batches of a run.
 std::vector<double> losses_of(const Folder& folder, const std::string& flags) {
   folder.json(
       fmt::format("train --schedule 1f1b --stages 2 --microbatches 2 --batch-size 32 "
                   "--steps 80 --metrics m.jsonl {}{}",
                   flags, mlp));
-  std::istringstream lines(folder.read("m.jsonl"));
-  std::vector<double> losses;
-  for (std::string line; std::getline(lines, line);) {
-    losses.push_back(json::parse(line)["loss"].get<double>());
-  }
-  return losses;
+  return values_of(folder, "loss");
 }
 
 // 64 samples in micro-batches of 22, 21 and 21 learn as the 64 together, and dropout draws the
@@ -101,12 +106,7 @@ TEST(Train, MicroBatchesOfDifferentSizesWeighByTheirSamples) {
         "train --model net.json --data digits --epochs 1 --lr 0.5 --uneven yes --metrics "
         "m.jsonl " +
         flags);
-    std::istringstream lines(folder.read("m.jsonl"));
-    std::vector<double> all;
-    for (std::string line; std::getline(lines, line);) {
-      all.push_back(json::parse(line)["loss"].get<double>());
-    }
-    return all;
+    return values_of(folder, "loss");
   };
   const std::vector<double> whole = losses("--schedule bp --stages 1");
   EXPECT_EQ(whole.size(), 23u);
@@ -126,11 +126,7 @@ TEST(Train, BatchesGrowUpARamp) {
       "train --schedule fdg --stages 2 --steps 40 --batch-ramp start=16,step=16,every=10 "
       "--lr-scaling linear --lr-base-batch 64 --lr 0.4 --metrics m.jsonl" +
       mlp);
-  std::istringstream lines(folder.read("m.jsonl"));
-  std::vector<double> rates;
-  for (std::string line; std::getline(lines, line);) {
-    rates.push_back(json::parse(line)["lr"].get<double>());
-  }
+  const std::vector<double> rates = values_of(folder, "lr");
   ASSERT_EQ(rates.size(), 40u);
   for (std::size_t n = 0; n < 40; ++n) EXPECT_DOUBLE_EQ(rates[n], 0.1 * (1.0 + double(n / 10)));
 }
@@ -143,8 +139,7 @@ TEST(Train, SeveralSizesAreRefusedWhereOneIsMeant) {
   const Outcome heads = folder.run("train --schedule dgl --stages 2 --uneven yes" + mlp);
   expect_refused(heads);
   EXPECT_THAT(heads.err, HasSubstr("local heads"));
-  const Outcome timed =
-      folder.run(run + "--uneven yes --clock simulated --cluster 4xP40");
+  const Outcome timed = folder.run(run + "--uneven yes --clock simulated --cluster 4xP40");
   expect_refused(timed);
   EXPECT_THAT(timed.err, HasSubstr("micro-batches of 50 and 38 samples"));
 }
