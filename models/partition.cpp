@@ -30,8 +30,8 @@ class SuffixTable {
  public:
   using Cost = std::function<double(int first, int last, int stage)>;
 
-  SuffixTable(int layers, int stages, const Cost& cost)
-      : layers_(layers), stages_(stages), cost_(cost) {}
+  SuffixTable(int layers, int stages, const Cost& cost, Price price)
+      : layers_(layers), stages_(stages), cost_(cost), price_(price) {}
 
   /// The smallest possible largest cost.
   double smallest_bottleneck() {
@@ -57,27 +57,32 @@ class SuffixTable {
   }
 
  private:
+  /// `combine` of a stage and the rest is no less for a dearer stage or a dearer rest.
   template <class Combine>
   double fill(const Combine& combine) {
-    values_.assign((stages_ + 1) * (layers_ + 1), infinity);
+    values_.assign(static_cast<std::size_t>(stages_ + 1) * (layers_ + 1), infinity);
     at(stages_, layers_) = 0;
     for (int s = stages_ - 1; s >= 0; --s) {
       const int after = stages_ - 1 - s;  // stages that still need a layer each
       for (int first = s; first < layers_ - after; ++first) {
         for (int last = first; last < layers_ - after; ++last) {
-          at(s, first) =
-              std::min(at(s, first), combine(cost_(first, last, s), at(s + 1, last + 1)));
+          const double stage = cost_(first, last, s);
+          if (price_ == Price::grows && combine(stage, 0) >= at(s, first)) break;
+          at(s, first) = std::min(at(s, first), combine(stage, at(s + 1, last + 1)));
         }
       }
     }
     return at(0, 0);
   }
 
-  double& at(int stage, int layer) { return values_[stage * (layers_ + 1) + layer]; }
+  double& at(int stage, int layer) {
+    return values_[static_cast<std::size_t>(stage) * (layers_ + 1) + layer];
+  }
 
   int layers_;
   int stages_;
   const Cost& cost_;
+  Price price_;
   std::vector<double> values_;
 };
 
@@ -96,9 +101,10 @@ std::vector<StageRange> uniform_partition(int layers, int stages) {
 }
 
 std::vector<StageRange> best_partition(int layers, int stages,
-                                       const std::function<double(int, int, int)>& cost) {
+                                       const std::function<double(int, int, int)>& cost,
+                                       Price price) {
   require_enough(layers, stages);
-  SuffixTable table(layers, stages, cost);
+  SuffixTable table(layers, stages, cost, price);
   const double most = table.smallest_bottleneck();
   require(std::isfinite(most), "partition: no split of {} layers on {} stages has a finite cost",
           layers, stages);
@@ -113,9 +119,9 @@ std::vector<StageRange> balanced_partition(std::span<const double> layer_costs, 
             layer_costs[j]);
     before[j + 1] = before[j] + layer_costs[j];
   }
-  auto ranges =
-      best_partition(static_cast<int>(layer_costs.size()), stages,
-                     [&](int first, int last, int) { return before[last + 1] - before[first]; });
+  auto ranges = best_partition(
+      static_cast<int>(layer_costs.size()), stages,
+      [&](int first, int last, int) { return before[last + 1] - before[first]; }, Price::grows);
   bottleneck(ranges, layer_costs);
   return ranges;
 }

@@ -114,36 +114,37 @@ Route Cluster::route(int from, int to) const {
   struct Reached {
     int hops = std::numeric_limits<int>::max();
     nanoseconds latency{0};
+    double rate = 0;
     int link = -1;
     int before = -1;
+
+    auto length() const { return std::tuple(hops, latency, -rate); }
   };
-  using Entry = std::tuple<int, std::int64_t, int, int>;  // hops, latency, order of finding, vertex
+  using Entry = std::tuple<int, nanoseconds, double, int, int>;  // length, order of finding, vertex
   std::vector<Reached> reached(parts_.ways.size());
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open;
   int found = 0;
-  reached[from].hops = 0;
-  open.emplace(0, 0, found++, from);
+  reached[from] = {.hops = 0, .rate = std::numeric_limits<double>::infinity()};
+  open.emplace(0, nanoseconds(0), -reached[from].rate, found++, from);
   while (!open.empty()) {
-    const auto [hops, latency, order, at] = open.top();
+    const auto [hops, latency, slowness, order, at] = open.top();
     open.pop();
     if (at == to) break;
-    if (std::pair(hops, latency) != std::pair(reached[at].hops, reached[at].latency.count())) {
-      continue;
-    }
+    if (std::tuple(hops, latency, slowness) != reached[at].length()) continue;
     for (const Parts::Way& way : parts_.ways[at]) {
-      const nanoseconds there = reached[at].latency + parts_.links[way.link].latency;
-      Reached& next = reached[way.to];
-      if (std::pair(hops + 1, there) >= std::pair(next.hops, next.latency)) continue;
-      next = {hops + 1, there, way.link, at};
-      open.emplace(hops + 1, there.count(), found++, way.to);
+      const Link& link = parts_.links[way.link];
+      const Reached next{.hops = hops + 1,
+                         .latency = latency + link.latency,
+                         .rate = std::min(-slowness, link.rate),
+                         .link = way.link,
+                         .before = at};
+      if (next.length() >= reached[way.to].length()) continue;
+      reached[way.to] = next;
+      open.emplace(next.hops, next.latency, -next.rate, found++, way.to);
     }
   }
-  Route route{
-      .links = {}, .latency = reached[to].latency, .rate = std::numeric_limits<double>::infinity()};
-  for (int at = to; at != from; at = reached[at].before) {
-    route.links.push_back(reached[at].link);
-    route.rate = std::min(route.rate, parts_.links[reached[at].link].rate);
-  }
+  Route route{.links = {}, .latency = reached[to].latency, .rate = reached[to].rate};
+  for (int at = to; at != from; at = reached[at].before) route.links.push_back(reached[at].link);
   std::ranges::reverse(route.links);
   return route;
 }

@@ -81,7 +81,8 @@ class Cluster {
   bool nodes_alike(int a, int b) const;
   /// The same with its ranks on these devices. Throws Error for one that there is not, or twice.
   Cluster with_placement(std::vector<int> devices) const;
-  /// Fewest links, then least latency, then the first in the file. Empty within a device.
+  /// Fewest links, then least latency, then the fastest slowest link, then the first in the file.
+  /// Empty within a device.
   Route route(int from, int to) const;
 
  private:

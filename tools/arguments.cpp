@@ -1,8 +1,6 @@
 #include "tools/arguments.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 
 #include "schedules/error.h"
 #include "schedules/suggest.h"
@@ -84,23 +82,6 @@ std::vector<std::int64_t> Arguments::sizes(std::string_view name, int count) con
   const auto given = text(name);
   if (!given) return {};
   return sim::parse_list(place(name), *given, count, "stage", sim::parse_size);
-}
-
-void Arguments::require_outputs(const std::vector<std::string_view>& names) const {
-  std::map<std::string, std::string_view> seen;
-  for (std::string_view name : names) {
-    const auto path = text(name);
-    if (!path) continue;
-    if (path->empty()) refuse(name, *path, "must name a file to write");
-    std::error_code ignored;
-    // Absolute first: of a relative path without a directory that exists, nothing is resolved.
-    const auto absolute = std::filesystem::absolute(*path, ignored);
-    const auto whole_path = std::filesystem::weakly_canonical(absolute, ignored).string();
-    if (whole_path.starts_with("/dev/") || whole_path.starts_with("/proc/")) continue;
-    const auto [other, added] = seen.try_emplace(ignored ? *path : whole_path, name);
-    require(added, "{} and {} both write '{}'; give each a file of its own", place(other->second),
-            place(name), *path);
-  }
 }
 
 std::vector<int> Arguments::wholes(std::string_view name, int least, int most) const {

@@ -22,6 +22,8 @@ class Arguments {
  public:
   /// A setting that is there already stays: flags are added before a scenario's keys.
   void add(const std::string& name, Setting setting);
+  /// The file whose keys stand for flags.
+  void set_scenario(std::string path) { scenario_ = std::move(path); }
   void add_positional(std::string text) { positionals_.push_back(std::move(text)); }
 
   bool has(std::string_view name) const { return settings_.find(name) != settings_.end(); }
@@ -35,6 +37,7 @@ class Arguments {
   /// How messages call a setting: its place, or "--name" for one not given.
   std::string place(std::string_view name) const;
   const std::vector<std::string>& positionals() const& { return positionals_; }
+  const std::string& scenario() const& { return scenario_; }  ///< empty: none was given
 
   /// Throws Error that names place, value and rule.
   [[noreturn]] void refuse(std::string_view name, std::string_view value,
@@ -53,8 +56,6 @@ class Arguments {
   std::optional<std::int64_t> size(std::string_view name) const;
   /// `count` sizes, one value standing for all. Empty when not given.
   std::vector<std::int64_t> sizes(std::string_view name, int count) const;
-  /// Checks the flags that name files to write: none may be empty, no two the same file.
-  void require_outputs(const std::vector<std::string_view>& names) const;
   /// A list of whole numbers between least and most, each once. Empty when not given.
   std::vector<int> wholes(std::string_view name, int least = 0,
                           int most = std::numeric_limits<int>::max()) const;
@@ -64,6 +65,7 @@ class Arguments {
  private:
   std::map<std::string, Setting, std::less<>> settings_;
   std::vector<std::string> positionals_;
+  std::string scenario_;
 };
 
 }  // namespace unlatch::tools

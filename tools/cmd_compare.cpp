@@ -8,6 +8,7 @@
 #include "tools/bp_costs.h"
 #include "tools/command.h"
 #include "tools/compare_training.h"
+#include "tools/outputs.h"
 #include "tools/placed_errors.h"
 #include "tools/report.h"
 #include "tools/simulation.h"
@@ -195,7 +196,7 @@ int run(const Arguments& arguments) {
   if (arguments.has("train")) return compare_training(arguments);
   require_none_of_training(arguments);
   const std::vector<ScheduleSpec> specs = asked_schedules(arguments, 0);
-  arguments.require_outputs({"report", "trace-dir"});
+  require_outputs(arguments, {"report"}, {"trace-dir"});
   const Wishes wishes = read_wishes(arguments);
   std::vector<Workload> workloads;  // all read before the first is simulated
   for (const ScheduleSpec& spec : specs) {

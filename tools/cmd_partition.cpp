@@ -6,7 +6,7 @@
 #include "tools/command.h"
 #include "tools/json_output.h"
 #include "tools/model_options.h"
-#include "tools/placed_errors.h"
+#include "tools/outputs.h"
 #include "tools/table.h"
 #include "tools/terminal.h"
 #include "tools/text.h"
@@ -69,13 +69,12 @@ std::string to_text(const std::vector<models::StageRange>& stages, int bottlenec
 }
 
 void save_model(const Arguments& arguments, const std::string& path) {
-  arguments.require_outputs({"save-model"});
   const std::string name = arguments.text("model", "");
   require(!name.empty() && !models::names_transformer(name),
           "{} writes the layers of a --model, which a transformer's shape and --layer-costs do not "
           "have",
           arguments.place("save-model"));
-  reading(arguments, "save-model", [&] { AtomicFile probe(path); });
+  require_outputs(arguments, {"save-model"});
   AtomicFile file(path);
   file << models::model_json(asked_model(arguments));
   file.commit();

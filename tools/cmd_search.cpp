@@ -1,22 +1,16 @@
 // unlatch search: the best schedule, micro-batches, chunks, staleness, split and placement.
 #include "schedules/error.h"
 #include "tools/command.h"
-#include "tools/placed_errors.h"
+#include "tools/outputs.h"
 #include "tools/search_files.h"
 #include "tools/search_result.h"
 #include "tools/terminal.h"
-#include "traces/atomic_file.h"
 
 namespace unlatch::tools {
 namespace {
 
 int run(const Arguments& arguments) {
-  arguments.require_outputs({"csv", "svg"});
-  for (const char* flag : {"csv", "svg"}) {  // before the work, not after
-    if (const auto path = arguments.text(flag)) {
-      reading(arguments, flag, [&] { AtomicFile probe(*path); });
-    }
-  }
+  require_outputs(arguments, {"csv", "svg"});
   const int top = arguments.whole("top", 10);
   const SearchSpace space = read_search_space(arguments);
   if (progress_is_shown()) say(fmt::format("trying {} candidates", space.candidates.size()));

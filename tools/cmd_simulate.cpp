@@ -2,6 +2,7 @@
 #include "schedules/error.h"
 #include "tools/bp_costs.h"
 #include "tools/command.h"
+#include "tools/outputs.h"
 #include "tools/run_files.h"
 #include "tools/sensitivity_report.h"
 #include "tools/simulation.h"
@@ -17,7 +18,7 @@ int run(const Arguments& arguments) {
   const ScheduleSpec spec = asked_schedules(arguments, 1).front();
   if (arguments.has("stream")) return simulate_streamed(arguments, spec);
   const int most_path = asked_path_length(arguments);
-  arguments.require_outputs({"trace", "tasks"});
+  require_outputs(arguments, {"trace", "tasks"});
   const Workload workload = read_workload(arguments, spec, spec.method().synchronous);
   require_random_runs(workload);
   asked_trace(arguments, spec.effective(workload.shape).ranks());  // before the work, not after

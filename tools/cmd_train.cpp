@@ -3,7 +3,7 @@
 #include "tools/checkpoint_report.h"
 #include "tools/command.h"
 #include "tools/finished_run.h"
-#include "tools/placed_errors.h"
+#include "tools/outputs.h"
 #include "tools/simulation_json.h"
 #include "tools/simulation_text.h"
 #include "tools/terminal.h"
@@ -34,17 +34,6 @@ struct Report {
   bool compares() const { return run.predicted_ms && !plan().clock; }
   double measured_over_predicted() const { return period_ms() / *run.predicted_ms; }
 };
-
-/// Files that cannot be written are found out before hours of training.
-void require_writable(const Arguments& arguments) {
-  const std::vector<std::string_view> outputs{"trace", "tasks", "metrics", "save"};
-  arguments.require_outputs(outputs);
-  for (std::string_view name : outputs) {
-    if (const auto path = arguments.text(name)) {
-      reading(arguments, name, [&] { AtomicFile probe(*path); });
-    }
-  }
-}
 
 Json measured_json(const Report& report, int most_path) {
   const TrainingPlan& plan = report.plan();
@@ -171,7 +160,7 @@ void write_outputs(const Arguments& arguments, const Report& report) {
 
 int run(const Arguments& arguments) {
   const int most_path = asked_path_length(arguments);
-  require_writable(arguments);
+  require_outputs(arguments, {"trace", "tasks", "metrics", "save"});
   const FinishedRun run = run_training(arguments, asked_schedules(arguments, 1).front());
   const RunTasks tasks(run.graph, run.result.timeline, run.result.checkpoints.resumed_at);
   const MemorySizes sizes =

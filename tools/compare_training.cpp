@@ -5,7 +5,7 @@
 
 #include "schedules/error.h"
 #include "tools/line_chart.h"
-#include "tools/placed_errors.h"
+#include "tools/outputs.h"
 #include "tools/terminal.h"
 #include "tools/test_curve_report.h"
 #include "tools/text.h"
@@ -135,10 +135,7 @@ std::vector<Flag> training_comparison_flags() {
 
 int compare_training(const Arguments& given) {
   require_fitting_flags(given);
-  given.require_outputs({"curves"});
-  if (const auto path = given.text("curves")) {
-    reading(given, "curves", [&] { AtomicFile probe(*path); });
-  }
+  require_outputs(given, {"curves"});
   const Arguments arguments = completed(given);
   const std::vector<ScheduleSpec> specs = asked_schedules(arguments, 0);
   const bool simulated = arguments.text("clock", "measured") == "simulated";

@@ -116,11 +116,13 @@ std::vector<models::StageRange> asked_partition(const Arguments& arguments,
     std::partial_sum(costs.begin(), costs.end(), before.back().begin() + 1);
   }
   return models::best_partition(
-      static_cast<int>(prices.costs.front().size()), stages, [&](int first, int last, int stage) {
+      static_cast<int>(prices.costs.front().size()), stages,
+      [&](int first, int last, int stage) {
         const auto& sums =
             before[static_cast<std::size_t>(prices.kind_of[static_cast<std::size_t>(stage)])];
         return sums[static_cast<std::size_t>(last) + 1] - sums[static_cast<std::size_t>(first)];
-      });
+      },
+      models::Price::grows);
 }
 
 StagePrices prices_of(const std::vector<double>& layer_costs,

@@ -109,6 +109,7 @@ void take_positionals(std::vector<std::string> words, const Command& command,
   if (command.reads_scenario && !words.empty() && words.front().ends_with(".json") &&
       !words.front().starts_with("file:")) {
     add_scenario(command, words.front(), arguments);
+    arguments.set_scenario(words.front());
     words.erase(words.begin());
   }
   if (words.size() > wanted) {

@@ -4,13 +4,14 @@
 
 #include "schedules/error.h"
 #include "tools/command.h"
+#include "tools/outputs.h"
 #include "tools/placed_errors.h"
 #include "tools/terminal.h"
 
 namespace unlatch::tools {
 
 ProfileOutput::ProfileOutput(const Arguments& arguments) : json_(arguments.has("json")) {
-  arguments.require_outputs({"save"});
+  require_outputs(arguments, {"save"});
   if (const auto path = arguments.text("save")) {
     reading(arguments, "save", [&] { file_.emplace(*path); });
   }

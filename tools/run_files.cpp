@@ -4,7 +4,6 @@
 #include "sim/units.h"
 #include "tools/placed_errors.h"
 #include "tools/terminal.h"
-#include "traces/atomic_file.h"
 #include "traces/chrome_trace.h"
 #include "traces/tasks_csv.h"
 
@@ -80,7 +79,6 @@ void write_files(const Arguments& arguments, const Simulation& simulation) {
   if (const auto path = arguments.text("trace")) {
     options.memory = simulation.memory;
     const TraceSize size = chrome_trace_size(simulation.graph, simulation.timeline, options);
-    reading(arguments, "trace", [&] { AtomicFile probe(*path); });  // else it has no size
     say(size_note(*path, size));
     write_chrome_trace(*path, simulation.graph, simulation.timeline, options);
   }

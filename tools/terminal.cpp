@@ -37,6 +37,26 @@ bool colour(int stream) {
   fail("cannot write to standard output: {}; what was printed is incomplete", std::strerror(errno));
 }
 
+/// Names from files and flags may hold control characters, which would steer a terminal.
+std::string printable(std::string_view text) {
+  std::string shown;
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    const bool steers = (code < 0x20 && c != '\n' && c != '\t') || code == 0x7f;
+    if (steers) {
+      shown += fmt::format("\\x{:02x}", code);
+    } else {
+      shown += c;
+    }
+  }
+  return shown;
+}
+
+void write_line(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fputc('\n', stderr);
+}
+
 }  // namespace
 
 void prepare_process() {
@@ -66,15 +86,12 @@ void finish_output() {
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) fail_output();
 }
 
-void say(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stderr);
-  std::fputc('\n', stderr);
-}
+void say(std::string_view text) { write_line(printable(text)); }
 
 void say_error(std::string_view message) {
   const bool coloured = colour(STDERR_FILENO);
-  say(fmt::format("{}error:{} {}", coloured ? "\x1b[1;31m" : "", coloured ? "\x1b[0m" : "",
-                  message));
+  write_line(fmt::format("{}error:{} {}", coloured ? "\x1b[1;31m" : "", coloured ? "\x1b[0m" : "",
+                         printable(message)));
 }
 
 std::string bold(std::string_view text) {

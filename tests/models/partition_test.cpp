@@ -123,6 +123,25 @@ TEST(Partition, BestPartitionTakesACostThatDependsOnTheStage) {
   EXPECT_THAT(sizes(best_partition(6, 2, cost)), ElementsAre(2, 4));
 }
 
+TEST(Partition, PricesThatGrowNeedNotAllBeLookedAt) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    std::vector<double> before{0};
+    for (int j = 0; j < 23; ++j) {
+      before.push_back(before.back() + static_cast<double>(random_bits(seed, j) % 4));
+    }
+    const auto cost = [&](int first, int last, int stage) {
+      return (before[last + 1] - before[first]) * (stage % 3 + 1);
+    };
+    const int stages = 1 + static_cast<int>(seed % 23);
+    EXPECT_EQ(best_partition(23, stages, cost, Price::grows), best_partition(23, stages, cost));
+  }
+}
+
+TEST(Partition, SplitsThousandsOfLayersOnThousandsOfStages) {
+  const std::vector<double> costs(6000, 1.0);
+  EXPECT_THAT(sizes(balanced_partition(costs, 3000)), testing::Each(2));
+}
+
 TEST(Partition, ExplicitSizesAreChecked) {
   const std::vector<StageRange> ranges = explicit_partition("5/3/4", 12, 3);
   expect_cover(ranges, 12);

@@ -71,6 +71,20 @@ TEST(Hardware, TakesTheFewestLinks) {
   EXPECT_TRUE(cluster.route(3, 3).links.empty());
 }
 
+TEST(Hardware, OfRoutesAlikeTakesTheFasterWhereverItStandsInTheFile) {
+  const json slow{{"from", "device"}, {"to", "pcie"}, {"bandwidth", "16GB/s"}, {"latency", "2us"}};
+  const json fast{
+      {"from", "device"}, {"to", "nvlink"}, {"bandwidth", "300GB/s"}, {"latency", "2us"}};
+  json file = two_nodes;
+  file["nodes"] = 1;
+  file.erase("network");
+  file["node"]["switches"] = {"pcie", "nvlink"};
+  for (const json& links : {json{slow, fast}, json{fast, slow}}) {
+    file["node"]["links"] = links;
+    EXPECT_EQ(parsed(file).route(0, 1).rate, 300e9);
+  }
+}
+
 TEST(Hardware, PlacesRanksAsTheFileSays) {
   json file = two_nodes;
   file["placement"] = {3, 0, 4};

@@ -125,6 +125,54 @@ TEST(BadInput, RefusesOneFileForTwoOutputs) {
   EXPECT_EQ(folder.run("simulate --schedule bp --trace /dev/null --tasks /dev/null").code, 0);
 }
 
+TEST(BadInput, RefusesToWriteOverWhatItReads) {
+  const Folder folder;
+  ASSERT_EQ(folder.run("convert 1f1b plan.json --stages 2 --microbatches 4").code, 0);
+  folder.write("run.json", R"({"schedule": "bp"})");
+  folder.write("p.json", "{}");
+  const std::string plan = folder.read("plan.json");
+  for (const std::string& command :
+       {std::string("simulate --schedule file:plan.json --trace plan.json"),
+        std::string("simulate --schedule file:plan.json --tasks ./plan.json"),
+        std::string("compare --schedule bp --schedule file:plan.json --report plan.json"),
+        std::string("simulate --schedule bp --profile p.json --tasks p.json"),
+        std::string("simulate run.json --trace run.json"),
+        "train --schedule bp --save p.json --profile p.json" + mlp}) {
+    const Outcome outcome = folder.run(command);
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, HasSubstr("is read by")) << command;
+  }
+  EXPECT_EQ(folder.read("plan.json"), plan);
+  EXPECT_EQ(folder.read("p.json"), "{}");
+}
+
+TEST(BadInput, WritesNoFileWhenTheOtherCannotBeWritten) {
+  const Folder folder;
+  const Outcome outcome = folder.run("simulate --schedule bp --trace t.json --tasks no/t.csv");
+  expect_refused(outcome);
+  EXPECT_THAT(outcome.err, HasSubstr("no/t.csv"));
+  EXPECT_EQ(folder.files(), 0);
+}
+
+TEST(BadInput, ShowsControlCharactersRatherThanSendThem) {
+  const Folder folder;
+  folder.write("run.json", R"({"sche\u001b[31mdule": "bp"})");
+  for (const char* command : {"simulate run.json", "simulate --schedule \"$(printf 'a\\033[31m')\"",
+                              "simulate --schedule bp --forward \"$(printf '1m\\033s')\""}) {
+    const Outcome outcome = folder.run(command);
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("\\x1b"), Not(HasSubstr("\x1b")))) << command;
+  }
+}
+
+TEST(BadInput, DoesNotTakeADashForAFile) {
+  const Folder folder;
+  const Outcome outcome = folder.run("simulate --schedule bp --trace -");
+  expect_refused(outcome);
+  EXPECT_THAT(outcome.err, HasSubstr("/dev/stdout"));
+  EXPECT_EQ(folder.files(), 0);
+}
+
 TEST(BadInput, NamesTheFlagOfAnOutputWithoutAName) {
   const Folder folder;
   for (const char* flag : {"simulate --schedule bp --trace", "simulate --schedule bp --tasks",
