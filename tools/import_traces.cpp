@@ -199,8 +199,16 @@ class Importer {
 }  // namespace
 
 ImportedStages import_traces(const std::vector<std::string>& paths, int warm_up) {
+  const std::vector<std::string> files = files_of(paths);
+  for (auto file = files.begin(); file != files.end(); ++file) {
+    std::error_code unreadable;  // who reads it says so
+    const bool again = std::any_of(files.begin(), file, [&](const std::string& other) {
+      return std::filesystem::equivalent(other, *file, unreadable);
+    });
+    require(!again, "'{}' is given twice; give each rank's profile once", *file);
+  }
   Importer importer(warm_up);
-  for (const std::string& path : files_of(paths)) importer.add(path);
+  for (const std::string& path : files) importer.add(path);
   return importer.finish();
 }
 

@@ -57,8 +57,12 @@ std::vector<std::string> variants(const Method& method) {
 
 std::vector<ScheduleSpec> schedules_to_try(const Arguments& arguments) {
   std::vector<ScheduleSpec> specs;
+  const auto add = [&](ScheduleSpec spec) {
+    const auto known = [&](const ScheduleSpec& other) { return other.text() == spec.text(); };
+    if (std::ranges::none_of(specs, known)) specs.push_back(std::move(spec));
+  };
   const auto add_variants = [&](const Method& method) {
-    for (const std::string& text : variants(method)) specs.push_back(ScheduleSpec::parse(text));
+    for (const std::string& text : variants(method)) add(ScheduleSpec::parse(text));
   };
   for (const std::string& text : arguments.all("schedule")) {
     const ScheduleSpec spec = reading(arguments, "schedule", [&] { return read_schedule(text); });
@@ -67,7 +71,7 @@ std::vector<ScheduleSpec> schedules_to_try(const Arguments& arguments) {
             "'unlatch compare' takes files",
             text);
     if (text.find(':') != std::string::npos) {
-      specs.push_back(spec);
+      add(spec);
     } else {
       add_variants(spec.method());
     }

@@ -71,7 +71,7 @@ std::vector<std::string> keys_of(const std::string& text) {
       return depth < most_depth && depth == 0;
     });
   } catch (const nlohmann::json::exception&) {
-    return {};  // who reads it names the place
+    return keys;  // those in front of the damage; who reads it names the place
   }
   return keys;
 }
@@ -102,7 +102,7 @@ std::optional<StageProfileFile> read_stage_profile(const std::string& path) {
           "profile '{}' is a trace; make a profile of it first: unlatch profile --from-trace {} "
           "--save FILE.json",
           path, path);
-  if (!has("stages")) return std::nullopt;
+  if (!has("stages") && !has("sources")) return std::nullopt;
   const nlohmann::json json = models::parse_json(text, path);
   const JsonValue file(json, path);
   file.require_object({"sources", "warm_up", "stages"});

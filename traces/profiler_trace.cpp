@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "schedules/error.h"
 #include "traces/trace_events.h"
 
 namespace unlatch {
@@ -50,10 +51,14 @@ Spans joined(const std::map<Track, Spans>& tracks) {
 }
 
 /// Of "distributedInfo"; -1 for what is not there.
-int number_of(const json& info, const char* key) {
-  if (!info.contains(key) || !info[key].is_number_integer()) return -1;
-  const auto number = info[key].get<std::int64_t>();
-  return number < 0 || number > std::numeric_limits<int>::max() ? -1 : static_cast<int>(number);
+int number_of(const json& info, const char* key, std::string_view source) {
+  if (!info.is_object() || !info.contains(key)) return -1;
+  constexpr std::int64_t most = std::numeric_limits<int>::max();
+  const json& value = info[key];
+  require(value.is_number_integer() && value >= 0 && value <= most,
+          "{}: distributedInfo.{} must be a whole number in 0..{}, not {}", source, key, most,
+          value.dump());
+  return value.get<int>();
 }
 
 class Collector {
@@ -78,8 +83,8 @@ class Collector {
 
   void member(const std::string& key, const json& value) {
     if (key != "distributedInfo") return;
-    trace_.rank = number_of(value, "rank");
-    trace_.world_size = number_of(value, "world_size");
+    trace_.rank = number_of(value, "rank", trace_.source);
+    trace_.world_size = number_of(value, "world_size", trace_.source);
   }
 
   ProfilerTrace finish() {

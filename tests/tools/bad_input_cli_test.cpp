@@ -165,6 +165,16 @@ TEST(BadInput, ShowsControlCharactersRatherThanSendThem) {
   }
 }
 
+TEST(BadInput, SaysThatAProfileIsCutOffWhateverItHolds) {
+  const Folder folder;
+  folder.write("p.json", R"({"sources": ["a"], "warm_up": 1,)"
+                         "\n"
+                         R"("stages": [{"forward": {)");
+  const Outcome outcome = folder.run("simulate --schedule bp --profile p.json");
+  expect_refused(outcome);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("p.json"), HasSubstr("line 2")));
+}
+
 TEST(BadInput, DoesNotTakeADashForAFile) {
   const Folder folder;
   const Outcome outcome = folder.run("simulate --schedule bp --trace -");

@@ -227,8 +227,16 @@ TEST(ProfileImport, NamesWhatIsMissingOrDamaged) {
   refused("--from-trace r0.json",
           AllOf(HasSubstr("stage 1 is in none of the 1 profile;"),
                 HasSubstr("r0.json (0SEND_F0) exchanges messages with it")));
-  refused("--from-trace r0.json --from-trace r0.json",
-          HasSubstr("r0.json: it is of rank 0, as r0.json is"));
+  refused("--from-trace r0.json --from-trace r0.json", HasSubstr("'r0.json' is given twice"));
+  folder.write("copy.json", stage(0).text());
+  refused("--from-trace r0.json --from-trace copy.json",
+          HasSubstr("copy.json: it is of rank 0, as r0.json is"));
+  for (const char* rank : {"-1", "0.5", "\"0\"", "4294967296"}) {
+    folder.write("rank.json", fmt::format(R"({{"distributedInfo": {{"rank": {}}},
+                                              "traceEvents": []}})",
+                                          rank));
+    refused("--from-trace rank.json", HasSubstr("distributedInfo.rank must be a whole number"));
+  }
   folder.write("r2.json", twice(Trace(2, 3), {"2F0", "2B0"}));
   refused("--from-trace r2.json", HasSubstr("stage 0 is in none of the 1 profile"));
   folder.write("f.json", twice(Trace(0, 1), {"0F0"}));
