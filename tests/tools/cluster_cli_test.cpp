@@ -3,11 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
 #include <numeric>
-#include <sstream>
 #include <vector>
 
+#include "tests/tools/cluster_support.h"
 #include "tests/tools/program.h"
 
 namespace unlatch::test {
@@ -16,26 +15,6 @@ namespace {
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
-
-/// Two devices of 1 TFLOP/s and no launch, memory far faster than that, joined by one cable.
-json two_devices() {
-  return {{"name", "pair"},
-          {"device_types",
-           {{"X",
-             {{"tflops", {{"fp32", 1}}}, {"memory", "1GiB"}, {"memory_bandwidth", "900000GB/s"}}}}},
-          {"node",
-           {{"devices", {{"type", "X"}, {"count", 2}}},
-            {"links",
-             {{{"from", "device0"},
-               {"to", "device1"},
-               {"bandwidth", "1GB/s"},
-               {"latency", "3us"},
-               {"duplex", "half"}}}}}}};
-}
-
-const std::string on_pair =
-    "simulate --cluster pair.json --model mlp:hidden=64 --data digits --batch-size 16 ";
-
 constexpr double batch = 16;
 /// Nanoseconds of 64 -> 64 and 64 -> 10 with biases on 1 TFLOP/s, forward and backward.
 constexpr double first_forward = batch * (2 * 64 * 64 + 64) / 1e3;
@@ -97,9 +76,8 @@ TEST(O23, BytesAndBitsDecimalAndBinaryThroughTheProgram) {
   for (const json& wrong : {json("25"), json("25 gbs"), json(25)}) {
     const Outcome outcome = with_rate(wrong);
     expect_refused(outcome);
-    EXPECT_THAT(outcome.err,
-                AllOf(HasSubstr("pair.json, node.links[0].bandwidth"), HasSubstr("25"),
-                      HasSubstr("GB/s"), HasSubstr("Gb/s"), HasSubstr("GiB/s")));
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("pair.json, node.links[0].bandwidth"), HasSubstr("25"),
+                                   HasSubstr("GB/s"), HasSubstr("Gb/s"), HasSubstr("GiB/s")));
   }
 }
 
@@ -174,35 +152,6 @@ TEST(ClusterCli, ComparesSchedulesOnEveryShippedCluster) {
   }
 }
 
-TEST(ClusterCli, SumsReplicasUpOverTheirLinks) {
-  const Folder folder;
-  const std::string pipeline =
-      "simulate --schedule ssgd --stages 2 --cluster 8xA100 --model resnet20 --batch-size 256 "
-      "--json";
-  const json one = json::parse(folder.run(pipeline + " --replicas 1 --batches 8").out);
-  const json two = json::parse(folder.run(pipeline + " --replicas 2 --batches 8").out);
-  EXPECT_LT(two["makespan_ms"], one["makespan_ms"]);
-  EXPECT_GT(two["makespan_ms"], one["makespan_ms"].get<double>() / 2);
-}
-
-/// Length of a task in the file of --tasks.
-double length_ms(const Folder& folder, const std::string& file, const std::string& task) {
-  std::istringstream lines(folder.read(file));
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with(task + ",")) continue;
-    std::vector<std::string> fields;
-    std::istringstream entries(line);
-    for (std::string entry; std::getline(entries, entry, ',');) fields.push_back(entry);
-    return std::stod(fields.at(8)) - std::stod(fields.at(7));
-  }
-  ADD_FAILURE() << "no task " << task;
-  return -1;
-}
-
-json link(const char* from, const char* to, const char* bandwidth) {
-  return {{"from", from}, {"to", to}, {"bandwidth", bandwidth}, {"latency", "3us"}};
-}
-
 TEST(ClusterCli, RunsEveryScheduleOfTheCatalogueOnItsRanks) {
   const Folder folder;
   const json catalogue = folder.json("schedules");
@@ -261,28 +210,13 @@ TEST(ClusterCli, SendsEachReplicasMessagesOverItsOwnLinks) {
                                       "--batches 1 --tasks t.csv --contention {}",
                                       contention));
     const double bytes = batch / 2 * 64 * 4;
-    EXPECT_NEAR(length_ms(folder, "t.csv", "0SEND_F0"), 0.003 + bytes / 1e6, 1e-6);
+    EXPECT_NEAR(folder.length_ms("t.csv", "0SEND_F0"), 0.003 + bytes / 1e6, 1e-6);
     // A byte takes 1 us. The sum of stage 1 over the same cable waits for two messages of 6 us,
     // then both have half of it: 9 bytes alone, 2600 against the other 2039.
     const bool shared = contention == std::string("fair");
     const double back = shared ? 0.012 + 2 * (bytes - 9) / 1e3 : 0.003 + bytes / 1e3;
-    EXPECT_NEAR(length_ms(folder, "t.csv", "3SEND_B1"), back, 1e-6);
+    EXPECT_NEAR(folder.length_ms("t.csv", "3SEND_B1"), back, 1e-6);
   }
-}
-
-// A ring of three on a line goes back over both of its cables.
-TEST(ClusterCli, ClosesTheRingOfAnAllReduce) {
-  const Folder folder;
-  json file = two_devices();
-  file["node"] = {
-      {"devices", {{"type", "X"}, {"count", 3}}},
-      {"links", {link("device0", "device1", "1GB/s"), link("device1", "device2", "1GB/s")}}};
-  folder.write("pair.json", file.dump());
-  folder.json(
-      "simulate --cluster pair.json --model mlp:hidden=64 --data digits --batch-size 15 --schedule "
-      "ssgd --replicas 3 --stages 1 --batches 1 --tasks t.csv");
-  const double bytes = 4 * (64 * 64 + 64 + 64 * 10 + 10);
-  EXPECT_NEAR(length_ms(folder, "t.csv", "0AR0"), 4 * (0.006 + bytes / 3 / 1e6), 1e-6);
 }
 
 /// A device of 1 TFLOP/s and one of 4, of another memory.
@@ -305,10 +239,10 @@ TEST(ClusterCli, TimesEveryStageOnTheDeviceOfItsRank) {
     const json result = folder.json(run + "--tasks t.csv");
     const double first = swapped ? 4 : 1, last = swapped ? 1 : 4;
     constexpr double ns = 1e-6;
-    EXPECT_NEAR(length_ms(folder, "t.csv", "0F0"), (first_forward + relu) / first * ns, ns);
-    EXPECT_NEAR(length_ms(folder, "t.csv", "0B0"), (first_backward + relu) / first * ns, ns);
-    EXPECT_NEAR(length_ms(folder, "t.csv", "1F0"), last_forward / last * ns, ns);
-    EXPECT_NEAR(length_ms(folder, "t.csv", "1B0"), last_backward / last * ns, ns);
+    EXPECT_NEAR(folder.length_ms("t.csv", "0F0"), (first_forward + relu) / first * ns, ns);
+    EXPECT_NEAR(folder.length_ms("t.csv", "0B0"), (first_backward + relu) / first * ns, ns);
+    EXPECT_NEAR(folder.length_ms("t.csv", "1F0"), last_forward / last * ns, ns);
+    EXPECT_NEAR(folder.length_ms("t.csv", "1B0"), last_backward / last * ns, ns);
     EXPECT_EQ(result["placement"]["device_types"], swapped ? json({"Y", "X"}) : json({"X", "Y"}));
   }
 }
@@ -350,16 +284,16 @@ TEST(ClusterCli, LetsReplicasHaveDevicesOfTheirOwn) {
   folder.write("pair.json", slow_and_fast().dump());
   folder.json(on_pair + "--schedule ssgd --replicas 2 --stages 1 --batches 1 --tasks t.csv");
   const double forward = (first_forward + relu + last_forward) / 2 * 1e-6;
-  EXPECT_NEAR(length_ms(folder, "t.csv", "0F0"), forward, 3e-6);
-  EXPECT_NEAR(length_ms(folder, "t.csv", "1F1"), forward / 4, 3e-6);
+  EXPECT_NEAR(folder.length_ms("t.csv", "0F0"), forward, 3e-6);
+  EXPECT_NEAR(folder.length_ms("t.csv", "1F1"), forward / 4, 3e-6);
 }
 
 TEST(ClusterCli, ChargesNoGradientOfTheData) {
   const Folder folder;
   folder.write("pair.json", two_devices().dump());
   folder.json(on_pair + "--schedule zb-h1 --stages 2 --partition 1/2 --tasks t.csv");
-  EXPECT_EQ(length_ms(folder, "t.csv", "0I0"), 0);
-  EXPECT_NEAR(length_ms(folder, "t.csv", "0W0"), first_backward * 1e-6, 1e-6);
+  EXPECT_EQ(folder.length_ms("t.csv", "0I0"), 0);
+  EXPECT_NEAR(folder.length_ms("t.csv", "0W0"), first_backward * 1e-6, 1e-6);
 }
 
 /// One block of 2 h^2 (4 + 8) + 4 s h a token and nothing else that takes time.
@@ -378,10 +312,10 @@ TEST(ClusterCli, SimulatesShapesOfTransformers) {
   const double tokens = 2 * 32;
   const double blocks = 2 * tokens * (24 * 64 * 64 + 4 * 32 * 64) / 1e9;  // ms at 1 TFLOP/s
   const double head = 2 * tokens * 64 * 1000 / 1e9;
-  EXPECT_NEAR(length_ms(folder, "t.csv", "0F0"), blocks, 1e-5);
-  EXPECT_NEAR(length_ms(folder, "t.csv", "1F0"), blocks + head, 1e-5);
-  EXPECT_NEAR(length_ms(folder, "t.csv", "1W0"), 2 * tokens * 24 * 64 * 64 / 1e9 + head, 1e-5);
-  EXPECT_NEAR(length_ms(folder, "t.csv", "0SEND_F0"), 0.003 + tokens * 64 * 2 / 1e6, 1e-6);
+  EXPECT_NEAR(folder.length_ms("t.csv", "0F0"), blocks, 1e-5);
+  EXPECT_NEAR(folder.length_ms("t.csv", "1F0"), blocks + head, 1e-5);
+  EXPECT_NEAR(folder.length_ms("t.csv", "1W0"), 2 * tokens * 24 * 64 * 64 / 1e9 + head, 1e-5);
+  EXPECT_NEAR(folder.length_ms("t.csv", "0SEND_F0"), 0.003 + tokens * 64 * 2 / 1e6, 1e-6);
   EXPECT_EQ(run["partition"], json({3, 4}));
   // The last rank keeps a copy of the embedding, which is its head.
   const double block = 12 * 64 * 64 + 13 * 64;
@@ -411,103 +345,6 @@ TEST(ClusterCli, RefusesToTrainAShape) {
   const Outcome endless = folder.run(simulate + "llama2-70b:sequence=16777216 --memory-limit 1GB");
   expect_refused(endless);
   EXPECT_THAT(endless.err, HasSubstr("more than 8 PiB; check the model"));
-}
-
-/// Bytes of all weights and biases, as float32.
-constexpr double weights = 4 * (64 * 64 + 64 + 64 * 10 + 10);
-
-/// A star of four devices; a route takes 6 us and a byte a nanosecond.
-json star_of_four() {
-  json file = two_devices();
-  file["node"] = {{"devices", {{"type", "X"}, {"count", 4}}},
-                  {"switches", {"root"}},
-                  {"links", {link("device", "root", "1GB/s")}}};
-  return file;
-}
-
-const std::string four_copies = on_pair + "--replicas 4 --stages 1 --batches 3 --tasks t.csv ";
-
-// 2 (n-1) latency + 2 (n-1)/n bytes/bandwidth, or 2 latency log2(n) + 2 bytes/bandwidth; the same
-// where a flow could share a link and nobody is there to share with.
-TEST(ClusterCli, SumsInARingOrInTrees) {
-  const Folder folder;
-  folder.write("pair.json", star_of_four().dump());
-  for (const char* contention : {"none", "fair"}) {
-    const std::string run = four_copies + "--schedule ssgd --contention " + contention;
-    SCOPED_TRACE(run);
-    folder.json(run);
-    EXPECT_NEAR(length_ms(folder, "t.csv", "0AR0"), 6 * 0.006 + 1.5 * weights / 1e6, 2e-6);
-    folder.json(run + " --all-reduce tree");
-    EXPECT_NEAR(length_ms(folder, "t.csv", "0AR0"), 4 * 0.006 + 2 * weights / 1e6, 2e-6);
-  }
-}
-
-// An entry that is sent is its value and its index: each copy gets 2 x 0.1 of the bytes of the
-// three others.
-TEST(ClusterCli, SendsTheLargestEntriesWithTheirPlaces) {
-  const Folder folder;
-  folder.write("pair.json", star_of_four().dump());
-  folder.json(four_copies + "--schedule ssgd:compression=topk,ratio=0.1");
-  EXPECT_NEAR(length_ms(folder, "t.csv", "0AR0"), 3 * 0.006 + 3 * 0.2 * weights / 1e6, 1e-6);
-}
-
-/// Lengths of all tasks of a kind in the file of --tasks, by their stage.
-std::map<std::string, std::vector<double>> lengths_ms(const Folder& folder, const char* kind) {
-  std::istringstream lines(folder.read("t.csv"));
-  std::map<std::string, std::vector<double>> lengths;
-  for (std::string line; std::getline(lines, line);) {
-    std::vector<std::string> fields;
-    std::istringstream entries(line);
-    for (std::string entry; std::getline(entries, entry, ',');) fields.push_back(entry);
-    if (fields.at(1) == kind) {
-      lengths[fields.at(2)].push_back(std::stod(fields.at(8)) - std::stod(fields.at(7)));
-    }
-  }
-  return lengths;
-}
-
-// The server sits where the first copy does, which sends nothing; three others may send at once.
-TEST(ClusterCli, SendsGradientsToAServerAndWeightsBack) {
-  const Folder folder;
-  folder.write("pair.json", star_of_four().dump());
-  const double alone = 0.006 + weights / 1e6;
-  for (const char* schedule : {"asgd", "ssp", "ssd-sgd:warmup=0,delay=1"}) {
-    SCOPED_TRACE(schedule);
-    folder.json(four_copies + "--schedule " + schedule);
-    for (const char* kind : {"PUSH", "PULL"}) {
-      SCOPED_TRACE(kind);
-      const auto lengths = lengths_ms(folder, kind);
-      ASSERT_EQ(lengths.size(), 3U);
-      EXPECT_FALSE(lengths.contains("0"));
-      for (const auto& [stage, each] : lengths) {
-        for (const double length : each) EXPECT_NEAR(length, alone, 1e-6);
-      }
-    }
-  }
-  folder.json(four_copies + "--schedule ssd-sgd:warmup=0,delay=1 --contention fair");
-  for (const auto& [stage, each] : lengths_ms(folder, "PUSH")) {
-    EXPECT_NEAR(each.front(), 0.006 + 3 * weights / 1e6, 2e-6) << "on the server's link down";
-  }
-}
-
-// Two sums that cross the middle cable of a line in the same direction.
-TEST(ClusterCli, LetsSumsShareALink) {
-  const Folder folder;
-  json file = two_devices();
-  file["node"] = {{"devices", {{"type", "X"}, {"count", 4}}},
-                  {"links",
-                   {link("device0", "device1", "1GB/s"), link("device1", "device2", "1MB/s"),
-                    link("device2", "device3", "1GB/s")}}};
-  folder.write("pair.json", file.dump());
-  const auto makespan = [&](const char* contention) {
-    const std::string run = fmt::format(
-        "--schedule ssgd --replicas 2 --stages 2 --partition 2/1 --batches 1 --contention {}",
-        contention);
-    return folder.json(on_pair + run)["makespan_ms"].get<double>();
-  };
-  // The first stage's weights need 16.64 ms of it, those of the second 2.6: alone, the first ends
-  // last; together they are on it for as long as both need.
-  EXPECT_NEAR(makespan("fair") - makespan("none"), 2.6, 0.05);
 }
 
 TEST(ClusterCli, PredictsTheMemoryThatTrainPredicts) {

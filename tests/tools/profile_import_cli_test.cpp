@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -74,19 +73,6 @@ Trace stage(int k) {
   return trace;
 }
 
-double length_ms(const Folder& folder, const std::string& task) {
-  std::istringstream lines(folder.read("t.csv"));
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with(task + ",")) continue;
-    std::istringstream cells(line);
-    std::vector<std::string> all;
-    for (std::string cell; std::getline(cells, cell, ',');) all.push_back(cell);
-    return std::stod(all[8]) - std::stod(all[7]);
-  }
-  ADD_FAILURE() << "no task " << task;
-  return -1;
-}
-
 TEST(ProfileImport, TakesTheMiddleOfTheKernelsOfAllSteps) {
   const Folder folder;
   folder.write("r0.json", stage(0).text());
@@ -121,14 +107,14 @@ TEST(ProfileImport, TakesTheMiddleOfTheKernelsOfAllSteps) {
   const json run = folder.json(simulate);
   EXPECT_EQ(run["stages"], 2);
   EXPECT_EQ(run["makespan_ms"], 1 + 2 + 4 + 2);
-  EXPECT_EQ(length_ms(folder, "1B0"), 4);
+  EXPECT_EQ(folder.length_ms("t.csv", "1B0"), 4);
   EXPECT_EQ(folder.json(simulate + "--microbatches 2")["makespan_ms"], 2 * 9)
       << "a batch in one piece";
   EXPECT_EQ(folder.json(simulate + "--transfer 0.5 --update 3")["makespan_ms"], 9 + 2 * 0.5 + 3);
   const Outcome split = folder.run("simulate --schedule zb-h1 --profile p.json --tasks t.csv");
   EXPECT_THAT(split.err, HasSubstr("I and W of some stages were not measured"));
-  EXPECT_EQ(length_ms(folder, "1I0"), 2);
-  EXPECT_EQ(length_ms(folder, "1W0"), 2);
+  EXPECT_EQ(folder.length_ms("t.csv", "1I0"), 2);
+  EXPECT_EQ(folder.length_ms("t.csv", "1W0"), 2);
 }
 
 // Six steps of F on two stages, of which the first of stage 0 starts everything up.
@@ -182,7 +168,7 @@ TEST(ProfileImport, ReadsHostsOldTimesAndSplitBackwards) {
   const json run =
       folder.json("simulate --schedule zb-h1 --profile p.json --microbatches 1 --tasks t.csv");
   EXPECT_NEAR(run["makespan_ms"].get<double>(), 0.1 + 0.0705 + 0.05, 1e-9);
-  EXPECT_NEAR(length_ms(folder, "0I0"), 0.0705, 1e-9);
+  EXPECT_NEAR(folder.length_ms("t.csv", "0I0"), 0.0705, 1e-9);
   EXPECT_NEAR(folder.json("simulate --schedule bp --profile p.json")["makespan_ms"].get<double>(),
               0.2205, 1e-9)
       << "B is both";

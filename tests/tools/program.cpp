@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
+#include <vector>
 
 namespace unlatch::test {
 
@@ -31,6 +33,19 @@ void Folder::write(const std::string& name, const std::string& text) const {
 std::string Folder::read(const std::string& name) const {
   std::ifstream in(file(name), std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
+}
+
+double Folder::length_ms(const std::string& file, const std::string& task) const {
+  std::istringstream lines(read(file));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(task + ",")) continue;
+    std::istringstream entries(line);
+    std::vector<std::string> fields;
+    for (std::string entry; std::getline(entries, entry, ',');) fields.push_back(entry);
+    return std::stod(fields.at(8)) - std::stod(fields.at(7));
+  }
+  ADD_FAILURE() << "no task " << task;
+  return -1;
 }
 
 int Folder::files() const {

@@ -24,6 +24,8 @@ class Folder {
   std::string file(const std::string& name) const { return path_ + "/" + name; }
   void write(const std::string& name, const std::string& text) const;
   std::string read(const std::string& name) const;
+  /// How long a task took, by the CSV file of --tasks.
+  double length_ms(const std::string& file, const std::string& task) const;
   /// Files in it, hidden ones too, without those that capture the output.
   int files() const;
 
