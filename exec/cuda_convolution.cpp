@@ -1,6 +1,6 @@
 // Convolution by cuDNN; flat weights [out, in, kh, kw], then the bias. The algorithms are the
-// fastest by cuDNN's own judgement among those that give the same bits every time and whose
-// workspace is within the limit. Sums are float32 whatever the precision.
+// fastest by cuDNN's own judgement among those whose workspace is within the limit and, unless it
+// is asked otherwise, which give the same bits every time. Sums are float32 whatever the precision.
 #include <utility>
 #include <vector>
 
@@ -19,15 +19,14 @@ const Found& choice(const std::vector<Found>& found, const DeviceSettings& setti
   for (const Found& one_of : found) {
     const bool exact = settings.precision != Precision::fp32 || one_of.mathType == CUDNN_FMA_MATH ||
                        one_of.mathType == CUDNN_DEFAULT_MATH;
-    if (one_of.status == CUDNN_STATUS_SUCCESS && exact &&
-        one_of.determinism == CUDNN_DETERMINISTIC && one_of.memory <= most_workspace) {
+    const bool same_bits = !settings.deterministic || one_of.determinism == CUDNN_DETERMINISTIC;
+    if (one_of.status == CUDNN_STATUS_SUCCESS && exact && same_bits &&
+        one_of.memory <= most_workspace) {
       return one_of;
     }
   }
-  throw RunError(
-      fmt::format("cuDNN has no deterministic algorithm for its {} within a workspace "
-                  "of {} bytes",
-                  what, most_workspace));
+  throw RunError(fmt::format("cuDNN has no {}algorithm for its {} within a workspace of {} bytes",
+                             settings.deterministic ? "deterministic " : "", what, most_workspace));
 }
 
 struct Algorithms {

@@ -23,6 +23,7 @@ struct DeviceSettings {
   Precision precision = Precision::fp32;
   double loss_scale = 1;              ///< of the gradients on their way; taken off in the update
   bool nccl = false;                  ///< between devices by NCCL, else by copies
+  bool deterministic = true;          ///< only algorithms that give the same bits every time
   bool graphs = false;                ///< tasks that come again are launched as one CUDA graph
   std::chrono::seconds timeout{600};  ///< for the device to come to an end with a task
 };

@@ -226,6 +226,8 @@ std::vector<FlagGroup> flags() {
         {"transport", "peer|nccl", "Between GPUs: copies, or NCCL (peer)"},
         {"precision", "P", "Of activations on a GPU: fp32, tf32, bf16 or fp16 (fp32)"},
         {"loss-scale", "S", "With fp16: factor that keeps small gradients alive (1024)"},
+        {"deterministic", "yes|no",
+         "The same bits in every run; no: a GPU may take faster algorithms (yes)"},
         {"cuda-graph", "yes|no",
          "Launch what comes again as one graph, in profilers 0F4 to 1U1 (no)"},
         {"memory-limit", "SIZE", "On a GPU, the most that a rank may take (what it has)"},

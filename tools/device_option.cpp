@@ -60,6 +60,7 @@ exec::DeviceSettings asked_settings(const Arguments& arguments) {
           arguments.place("loss-scale"));
   constexpr double usual_scale = 1024, least = 1, most = 1 << 24;
   settings.loss_scale = arguments.real("loss-scale", fp16 ? usual_scale : 1, least, most);
+  settings.deterministic = arguments.yes("deterministic", true);
   settings.graphs = arguments.yes("cuda-graph", false);
   settings.nccl = arguments.choice("transport", {"peer", "nccl"}) == "nccl";
   const auto limit = arguments.size("memory-limit");

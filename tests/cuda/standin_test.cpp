@@ -434,6 +434,7 @@ TEST(StandIn, SaysOnceWhatFailedOnWhichRankInWhichTask) {
        {", task 0F0: in the tasks of a CUDA graph from there on: NCCL on device "}},
       {"fail_nccl=60,devices=2", nccl + " --cuda-graph yes", {", task ", "NCCL on device "}},
       {"damage_peers=1,devices=2", two, {"a copy from device 0 to device 1 arrived damaged"}},
+      {"", on_one + " --deterministic no", {", task ", "cudnnConvolutionForward"}},  // runs none
       {"cudnn=91000", on_one, {"cuDNN 9.", "(loaded 9.10.0)"}, 2},
       {"devices=0", on_one, {"no CUDA device: no CUDA-capable device is detected"}, 2},
       {"devices=2", "--device cuda:0,2", {"there is no device 2; CUDA counts 2 devices"}, 2},

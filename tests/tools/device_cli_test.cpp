@@ -157,6 +157,7 @@ TEST(DeviceCli, TrainRefusesWhatDoesNotGoTogether) {
           HasSubstr("--loss-scale is for --precision fp16"));
   refused("--device cuda:0,1 --precision fp16 --loss-scale 0.5", HasSubstr("--loss-scale"));
   refused("--device cuda:0,1 --precision fp17", HasSubstr("must be one of fp32, tf32, bf16, fp16"));
+  refused("--deterministic maybe", HasSubstr("--deterministic 'maybe'"));
   refused("--device cuda:0,1 --transport mpi", HasSubstr("must be one of peer, nccl"));
   refused("--device cuda --share-device yes --transport nccl",
           HasSubstr("all ranks are on device 0, and NCCL moves tensors between devices"));
