@@ -179,7 +179,7 @@ std::vector<Flag> flags_of_training() {
   const Command train = train_command();
   for (const std::string_view name :
        {"epochs", "steps", "weight-decay", "lr", "lr-schedule", "lr-scaling", "lr-base-batch",
-        "clip-norm", "augment", "batch-norm-updates", "clock"}) {
+        "clip-norm", "augment", "batch-norm-updates", "batch-ramp", "clock"}) {
     flags.push_back(*train.find(name));
   }
   flags.push_back({"evaluate-every", "N|epoch", "Batches between evaluations (epoch)"});

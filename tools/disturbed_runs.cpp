@@ -9,7 +9,7 @@ namespace unlatch::tools {
 
 DisturbedRuns::DisturbedRuns(const ScheduleSpec& spec, const Workload& workload)
     : workload_(workload),
-      schedule_(spec.make(workload.shape)),
+      schedule_(workload.schedule(spec, workload.shape)),
       tasks_(schedule_.build()),
       task_costs_(workload.costs_for(spec, tasks_,
                                      workload.layers ? busy_ranks(spec, workload, tasks_) : 1)),

@@ -118,12 +118,15 @@ bool clock_is_simulated(const Arguments& arguments) {
   return simulated;
 }
 
+bool clips_whole_model(const TrainingPlan& plan) { return plan.clip && !plan.clip->of_stage; }
+
 /// The run as a workload for the simulator: of its beginning, to predict the measured one, or whole
 /// and disturbed as asked, to keep its time.
 Workload workload_of(const Arguments& arguments, const TrainingPlan& plan, const TaskGraph& graph,
                      bool keeps_time) {
   Workload workload;
   workload.shape = plan.shape;
+  workload.joint_updates = clips_whole_model(plan);
   workload.layers = read_layers(arguments);
   LayerWorkload& layers = *workload.layers;
   layers.batch_size = plan.batch_size;
@@ -188,7 +191,7 @@ Schedule with_summed_copies(const Schedule& schedule, const TrainingPlan& plan) 
 Schedule schedule_of(const TrainingPlan& plan) {
   const Schedule schedule = plan.spec.make(plan.shape);
   if (has_tied_stages(plan)) return with_summed_copies(schedule, plan);
-  return plan.clip && !plan.clip->of_stage ? with_joint_updates(schedule) : schedule;
+  return clips_whole_model(plan) ? with_joint_updates(schedule) : schedule;
 }
 
 /// Local heads are made for micro-batches of one size.
@@ -247,9 +250,6 @@ void warm_up(const Arguments& arguments, const ScheduleSpec& spec) {
 FinishedRun run_training(const Arguments& arguments, const ScheduleSpec& spec) {
   const bool keeps_time = clock_is_simulated(arguments);
   TrainingPlan plan = read_plan(arguments, spec);
-  require(!keeps_time || !plan.clip || plan.clip->of_stage,
-          "--clip-norm with --clock simulated: the time that stages wait for the norm is not "
-          "simulated; clip with scope=stage");
   require(!keeps_time || !has_tied_stages(plan),
           "--clock simulated with a tied head: the time that stages wait for the sum of its "
           "gradients is not simulated; train it on one stage, or a head with weights of its own");

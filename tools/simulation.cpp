@@ -78,7 +78,7 @@ sim::SteadyState steady_state_of(const ScheduleSpec& spec, const Workload& workl
       [&](int batches) {
         Shape shape = workload.shape;
         shape.batches = batches;
-        const Schedule schedule = spec.make(shape);
+        const Schedule schedule = workload.schedule(spec, shape);
         return graph_of_run(schedule, schedule.build(), runs.costs(), workload, lasting, 0);
       },
       slowed);

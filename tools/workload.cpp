@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "schedules/error.h"
+#include "schedules/joint_updates.h"
 #include "sim/units.h"
 #include "tools/machine.h"
 #include "tools/placed_errors.h"
@@ -340,6 +341,11 @@ std::vector<ScheduleSpec> asked_schedules(const Arguments& arguments, int most) 
           "--schedule is given {} times, but this command takes {}; 'unlatch compare' takes many",
           specs.size(), most);
   return specs;
+}
+
+Schedule Workload::schedule(const ScheduleSpec& spec, const Shape& its_shape) const {
+  Schedule made = spec.make(its_shape);
+  return joint_updates ? with_joint_updates(made) : std::move(made);
 }
 
 TaskCosts Workload::costs_for(const ScheduleSpec& spec, const TaskGraph& graph, double busy,

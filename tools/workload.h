@@ -67,10 +67,13 @@ struct Workload {
   files::Sends sends = files::Sends::buffered;  ///< under which the schedule does not deadlock
   bool one_send_engine = false;                 ///< a rank's sends stand in one queue
   std::optional<files::ActionTable> own_messages;  ///< of a batch, where its file holds them
+  bool joint_updates = false;  ///< all stages wait for each other's gradients
   std::optional<std::int64_t> memory_limit;  ///< of every rank; else a cluster's devices have theirs
   sim::Disturbance disturbance;
   int runs = 1;
 
+  /// What is simulated of a schedule.
+  Schedule schedule(const ScheduleSpec& spec, const Shape& shape) const;
   /// Costs of a schedule's tasks: M times as much where it runs a batch in one piece, or
   /// measured ones with about `busy` workers at once. `graph` without transfers; its stages sit
   /// where those of `placed` do, which has as many a copy.

@@ -69,6 +69,21 @@ TEST(SimulatedClock, KeepsTheTimeThatSimulatePredicts) {
   }
 }
 
+// No stage is updated before the last gradient is there.
+TEST(SimulatedClock, WaitsForTheNormOfAllStages) {
+  const Folder folder;
+  const std::string flags = fmt::format(" --schedule bp {} --cluster 4xP40 ", network);
+  ASSERT_EQ(folder.run("simulate --batches 1 --tasks t.csv" + flags).code, 0);
+  const double backward = ends_of(folder.read("t.csv"), "B").at(0);
+  double update = 0;
+  for (const char* task : {"0U0", "1U0", "2U0"}) {
+    update = std::max(update, folder.length_ms("t.csv", task));
+  }
+  EXPECT_GT(update, folder.length_ms("t.csv", "0U0")) << "else an early update would do as well";
+  const json trained = folder.json("train --clock simulated --steps 1 --clip-norm 1" + flags);
+  EXPECT_DOUBLE_EQ(trained["simulated"]["time_ms"], backward + update);
+}
+
 TEST(SimulatedClock, ChangesNoBitOfWhatIsLearned) {
   const Folder folder;
   const std::string run = fmt::format("train --schedule dsp --steps 20 {}", network);
