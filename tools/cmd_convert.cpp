@@ -11,6 +11,7 @@
 #include "tools/command.h"
 #include "tools/json_output.h"
 #include "tools/schedule_input.h"
+#include "tools/shape_options.h"
 #include "tools/terminal.h"
 #include "tools/workload.h"
 #include "traces/atomic_file.h"

@@ -6,6 +6,7 @@
 #include "schedules/error.h"
 #include "tools/command.h"
 #include "tools/json_output.h"
+#include "tools/shape_options.h"
 #include "tools/table.h"
 #include "tools/terminal.h"
 #include "tools/training.h"

@@ -9,6 +9,7 @@
 #include "tools/layer_costs.h"
 #include "tools/model_options.h"
 #include "tools/search_schedules.h"
+#include "tools/shape_options.h"
 
 namespace unlatch::tools {
 namespace {

@@ -7,8 +7,8 @@
 #include "schedules/error.h"
 #include "tools/model_options.h"
 #include "tools/placed_errors.h"
+#include "tools/shape_options.h"
 #include "tools/training.h"
-#include "tools/workload.h"
 
 namespace unlatch::tools {
 namespace {

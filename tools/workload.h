@@ -86,20 +86,6 @@ struct Workload {
   TaskCosts abstract_costs(const ScheduleSpec& spec, int copies) const;
 };
 
-/// --stages where neither it nor --ranks is given.
-inline constexpr int usual_stages = 4;
-
-/// The shape that flags start from: that of a schedule file, else the usual one with `stages`.
-Shape usual_shape(const ScheduleSpec& spec, int stages, int batches = 1);
-
-/// Two of --stages, --ranks and --chunks give the third; with one of them the usual values help.
-void read_stages(const Arguments& arguments, int usual_chunks, int otherwise, Shape& shape);
-
-/// Reads --stages .. --drain alone. The schedule decides the usual number of stages a rank;
-/// `synchronous`, that of all schedules of the command together, the usual number of batches.
-Shape read_shape(const Arguments& arguments, const ScheduleSpec& spec, bool synchronous,
-                 int stages = usual_stages);
-
 /// --activation-size .. --optimizer-size, one value a stage; empty where not given.
 MemorySizes read_memory_sizes(const Arguments& arguments, int stages);
 
@@ -127,10 +113,6 @@ double usual_overlap(const LayerWorkload& layers, const TaskGraph& graph);
 
 /// --profile or --cluster, --batch-size, --partition and --overlap.
 LayerWorkload read_layers(const Arguments& arguments);
-
-/// Throws Error when the graph would have more tasks than a graph holds or than fit the memory of
-/// this machine; says how many and what to lower.
-void require_buildable(const Shape& shape, const ScheduleSpec& spec);
 
 /// The schedules of --schedule, in the order given. Throws Error when there is none, or more than
 /// `most` (0: any number).
