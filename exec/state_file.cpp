@@ -16,7 +16,7 @@ using models::TensorType;
 constexpr std::string_view format_key = "format";
 constexpr std::string_view format = "unlatch checkpoint";
 constexpr std::string_view version_key = "format_version";
-constexpr std::string_view version = "1";
+constexpr std::string_view version = "2";
 constexpr std::string_view numbers_name = "numbers";
 /// The last tensor: of every byte of the file before it.
 constexpr std::string_view checksum_name = "checksum";

@@ -77,11 +77,11 @@ void save(CheckpointFolder& folder, int step, const RunIdentity& identity, const
 void RunState::visit(exec::StateVisitor& visitor) const {
   runner.visit_state(visitor);
   journal.visit_state(visitor);
-  std::vector<TestPoint> none;
+  CurveState none;
   if (curve != nullptr) {
     curve->visit_state(visitor);
   } else {
-    visit_points(visitor, none);
+    none.visit(visitor);
   }
 }
 

@@ -37,7 +37,44 @@ std::vector<int> points_of(const std::vector<int>& updates, int every, int batch
   return wanted;
 }
 
+void visit_point(exec::StateVisitor& visitor, TestPoint& point) {
+  visitor.number(point.batch);
+  visitor.value(point.test.accuracy);
+  visitor.value(point.test.loss);
+  visitor.number(point.test.correct);
+  visitor.number(point.test.samples);
+}
+
+/// Stages that have not come so far have nothing there.
+void visit_snapshot(exec::StateVisitor& visitor, CurveSnapshot& snapshot) {
+  visitor.number(snapshot.missing);
+  std::size_t stages = snapshot.weights.size();
+  visitor.number(stages);
+  snapshot.weights.resize(stages);
+  snapshot.statistics.resize(stages);
+  for (std::size_t k = 0; k < stages; ++k) {
+    const exec::StateVisitor::Scope stage(visitor, fmt::format("stage {}", k));
+    visitor.reals_of_any_size("weights", snapshot.weights[k]);
+    visitor.reals_of_any_size("statistics", snapshot.statistics[k]);
+  }
+}
+
 }  // namespace
+
+void CurveState::visit(exec::StateVisitor& visitor) {
+  const exec::StateVisitor::Scope scope(visitor, "test curve");
+  std::size_t size = points.size();
+  visitor.number(size);
+  points.resize(size);
+  for (TestPoint& point : points) visit_point(visitor, point);
+  std::vector<std::int64_t> batches;
+  for (const auto& [batch, snapshot] : open) batches.push_back(batch);
+  visitor.numbers(batches);
+  for (const std::int64_t batch : batches) {
+    const exec::StateVisitor::Scope of_batch(visitor, fmt::format("batch {}", batch));
+    visit_snapshot(visitor, open[static_cast<int>(batch)]);
+  }
+}
 
 TestCurve::TestCurve(const TrainingPlan& plan, const TaskGraph& graph, int every) : plan_(plan) {
   for (const Stage k : up_to<Stage>(graph.shape().stages_a_copy())) {
@@ -66,8 +103,8 @@ void TestCurve::note(Stage k, int version, const exec::Tensor& weights,
   const std::span<const float> values = weights.as<float>();
   std::unique_lock lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
-  const auto [place, added] = open_.try_emplace(batch);
-  Snapshot& snapshot = place->second;
+  const auto [place, added] = state_.open.try_emplace(batch);
+  CurveSnapshot& snapshot = place->second;
   if (added) {
     snapshot.weights.resize(wanted_.size());
     snapshot.statistics.resize(wanted_.size());
@@ -79,7 +116,7 @@ void TestCurve::note(Stage k, int version, const exec::Tensor& weights,
   constexpr std::size_t most_ready = 2;
   changed_.wait(lock, [&] { return ready_.size() < most_ready || failure_; });
   ready_.emplace_back(batch, std::move(snapshot));
-  open_.erase(batch);
+  state_.open.erase(batch);
   changed_.notify_all();
 }
 
@@ -91,7 +128,7 @@ std::vector<TestPoint> TestCurve::finish() {
   changed_.notify_all();
   evaluator_.join();
   if (failure_) std::rethrow_exception(failure_);
-  return points_;
+  return state_.points;
 }
 
 void TestCurve::evaluate_ready() {
@@ -118,7 +155,7 @@ void TestCurve::evaluate_ready() {
       changed_.notify_all();
       return;
     }
-    points_.push_back(point);
+    state_.points.push_back(point);
     changed_.notify_all();
   }
 }
@@ -127,24 +164,10 @@ void TestCurve::visit_state(exec::StateVisitor& visitor) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return failure_ || (ready_.empty() && !evaluates_); });
   if (failure_) std::rethrow_exception(failure_);
-  visit_points(visitor, points_);
+  state_.visit(visitor);
 }
 
-void visit_points(exec::StateVisitor& visitor, std::vector<TestPoint>& points) {
-  const exec::StateVisitor::Scope scope(visitor, "test curve");
-  std::size_t size = points.size();
-  visitor.number(size);
-  points.resize(size);
-  for (TestPoint& point : points) {
-    visitor.number(point.batch);
-    visitor.value(point.test.accuracy);
-    visitor.value(point.test.loss);
-    visitor.number(point.test.correct);
-    visitor.number(point.test.samples);
-  }
-}
-
-TestPoint TestCurve::evaluated(int batch, const Snapshot& snapshot) const {
+TestPoint TestCurve::evaluated(int batch, const CurveSnapshot& snapshot) const {
   std::vector<float> weights, statistics;
   for (std::size_t k = 0; k < snapshot.weights.size(); ++k) {
     weights.insert(weights.end(), snapshot.weights[k].begin(), snapshot.weights[k].end());

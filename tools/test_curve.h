@@ -19,6 +19,20 @@
 
 namespace unlatch::tools {
 
+/// Weights and statistics of the stages after one batch.
+struct CurveSnapshot {
+  std::vector<std::vector<float>> weights, statistics;  ///< by stage
+  int missing = 0;                                      ///< stages
+};
+
+/// What a run has of its curve between two tasks.
+struct CurveState {
+  std::vector<TestPoint> points;
+  std::map<int, CurveSnapshot> open;  ///< by batch, which some stages have not learned from yet
+
+  void visit(exec::StateVisitor& visitor);
+};
+
 /// Takes every stage's weights as its update of a chosen batch leaves them, and evaluates them
 /// together on a thread of its own: the same figures whatever the timing. Where training is faster,
 /// it waits for the evaluation.
@@ -34,35 +48,26 @@ class TestCurve {
   /// What the executor observes: stage k of the first copy after its update number `version`.
   /// Thread-safe. Throws what an evaluation has thrown.
   void note(Stage k, int version, const exec::Tensor& weights, std::span<const float> statistics);
-  /// The points until now, once all that are ready are evaluated. While no task runs.
+  /// Once all points that are ready are evaluated. While no task runs.
   void visit_state(exec::StateVisitor& visitor);
   /// Waits for the last evaluation. Throws what one has thrown, and RunError, naming the batch, for
   /// a loss that is no number. Call when the run has ended.
   std::vector<TestPoint> finish();
 
  private:
-  /// Weights and statistics of the stages after one batch.
-  struct Snapshot {
-    std::vector<std::vector<float>> weights, statistics;  ///< by stage
-    int missing = 0;                                      ///< stages
-  };
   void evaluate_ready();
-  TestPoint evaluated(int batch, const Snapshot& snapshot) const;
+  TestPoint evaluated(int batch, const CurveSnapshot& snapshot) const;
 
   const TrainingPlan& plan_;
   std::vector<std::vector<int>> wanted_;  ///< [stage][version]: the batch of a point, or -1
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<int, Snapshot> open_;                ///< by batch
-  std::deque<std::pair<int, Snapshot>> ready_;  ///< all stages are there; batches ascend
-  std::vector<TestPoint> points_;
+  CurveState state_;
+  std::deque<std::pair<int, CurveSnapshot>> ready_;  ///< all stages are there; batches ascend
   std::exception_ptr failure_;
   bool evaluates_ = false;  ///< now
   bool ended_ = false;      ///< no more updates come
   std::thread evaluator_;
 };
-
-/// What visit_state() visits, of a run without a curve as well.
-void visit_points(exec::StateVisitor& visitor, std::vector<TestPoint>& points);
 
 }  // namespace unlatch::tools

@@ -1,6 +1,7 @@
 #include "tools/train_journal.h"
 
 #include <cmath>
+#include <numeric>
 
 #include "schedules/error.h"
 #include "tools/json_output.h"
@@ -34,21 +35,25 @@ void TrainJournal::add(MicroBatch i, const exec::Loss& loss) {
   const std::lock_guard lock(mutex_);
   const int batch = i.value / plan_.shape.micro_batches;
   require_finite(loss.loss, fmt::format("the loss of batch {}", batch));
-  Sum& sum = open_[batch];
-  sum.loss += loss.loss * loss.samples;
-  sum.correct += loss.correct;
-  sum.samples += loss.samples;
-  ++sum.parts;
+  const int of_batch = plan_.shape.micro_batches;
+  Parts& parts = open_[batch];
+  parts.losses.resize(static_cast<std::size_t>(of_batch));
+  parts.losses[static_cast<std::size_t>(i.value % of_batch)] = loss.loss * loss.samples;
+  parts.correct += loss.correct;
+  parts.samples += loss.samples;
+  ++parts.ended;
   while (!open_.empty() && open_.begin()->first == lines_.size() &&
-         open_.begin()->second.parts == plan_.shape.micro_batches) {
+         open_.begin()->second.ended == of_batch) {
     end_batch(open_.begin()->second);
     open_.erase(open_.begin());
   }
 }
 
-void TrainJournal::end_batch(const Sum& sum) {
-  lines_.loss.push_back(sum.loss / sum.samples);
-  lines_.accuracy.push_back(static_cast<double>(sum.correct) / sum.samples);
+void TrainJournal::end_batch(const Parts& parts) {
+  const double loss = std::accumulate(parts.losses.begin(), parts.losses.end(), 0.0);
+  lines_.loss.push_back(loss / parts.samples);
+  lines_.accuracy.push_back(static_cast<double>(parts.correct) / parts.samples);
+  samples_ += plan_.batches.batch(lines_.size() - 1).size;
   lines_.time_ms.push_back(time_ms());
   write_line(lines_.size() - 1);
   constexpr std::chrono::seconds between_remarks{2};
@@ -59,11 +64,13 @@ void TrainJournal::end_batch(const Sum& sum) {
 }
 
 void TrainJournal::remark(double seconds) const {
-  const double rate = (lines_.size() - restored_) / seconds;
-  const int left = plan_.shape.batches - lines_.size();
+  const double rate = static_cast<double>(samples_) / seconds;
+  std::int64_t left = 0;  // batches may grow
+  for (int b = lines_.size(); b < plan_.shape.batches; ++b) left += plan_.batches.batch(b).size;
   say(fmt::format("batch {} of {}: loss {:.4f}, accuracy {:.1f}%, {:.0f} samples/s, {} left",
                   lines_.size(), plan_.shape.batches, lines_.loss.back(),
-                  lines_.accuracy.back() * 100, rate * plan_.batch_size, format_left(left / rate)));
+                  lines_.accuracy.back() * 100, rate,
+                  format_left(static_cast<double>(left) / rate)));
 }
 
 void TrainJournal::write_line(int batch) {
@@ -101,20 +108,20 @@ void TrainJournal::visit_state(exec::StateVisitor& visitor) {
   if (!visitor.restores()) return;
   earlier_ms_ = time;
   begin_ = Clock::now();
-  restored_ = lines_.size();
   for (int batch = 0; batch < lines_.size(); ++batch) write_line(batch);
 }
 
 void TrainJournal::visit_open(exec::StateVisitor& visitor) {
   std::vector<std::int64_t> batches;
-  for (const auto& [batch, sum] : open_) batches.push_back(batch);
+  for (const auto& [batch, parts] : open_) batches.push_back(batch);
   visitor.numbers(batches);
   for (const std::int64_t batch : batches) {
-    Sum& sum = open_[static_cast<int>(batch)];
-    visitor.value(sum.loss);
-    visitor.number(sum.correct);
-    visitor.number(sum.samples);
-    visitor.number(sum.parts);
+    const exec::StateVisitor::Scope of_batch(visitor, fmt::format("batch {}", batch));
+    Parts& parts = open_[static_cast<int>(batch)];
+    visitor.reals_of_any_size("losses", parts.losses);
+    visitor.number(parts.correct);
+    visitor.number(parts.samples);
+    visitor.number(parts.ended);
   }
 }
 

@@ -43,10 +43,10 @@ class TrainJournal {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// Over the micro-batches of one batch.
-  struct Sum {
-    double loss = 0;
-    int correct = 0, samples = 0, parts = 0;
+  /// The micro-batches of one batch; ranks end theirs in any order.
+  struct Parts {
+    std::vector<double> losses;  ///< each the sum over its samples
+    int correct = 0, samples = 0, ended = 0;
   };
   /// A value a batch.
   struct Lines {
@@ -54,7 +54,7 @@ class TrainJournal {
     int size() const { return static_cast<int>(loss.size()); }
   };
 
-  void end_batch(const Sum& sum);
+  void end_batch(const Parts& parts);
   void visit_open(exec::StateVisitor& visitor);
   void write_line(int batch);
   void remark(double seconds) const;
@@ -65,10 +65,10 @@ class TrainJournal {
   std::optional<LineLog> file_;
   std::exception_ptr failed_write_;
   Clock::time_point begin_ = Clock::now(), said_ = begin_;
-  double earlier_ms_ = 0;    ///< before this run, up to where it went on from
-  std::map<int, Sum> open_;  ///< batches that have begun and are not over
+  double earlier_ms_ = 0;      ///< before this run, up to where it went on from
+  std::map<int, Parts> open_;  ///< batches that have begun and are not over
   Lines lines_;
-  int restored_ = 0;  ///< lines
+  std::int64_t samples_ = 0;  ///< of this run, not of the one that it goes on from
 };
 
 }  // namespace unlatch::tools

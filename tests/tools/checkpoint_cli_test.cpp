@@ -70,6 +70,23 @@ TEST(Checkpoint, AResumedRunLeavesTheFilesOfOneThatWasNotStopped) {
   }
 }
 
+// The micro-batches of a batch end on several ranks, in any order.
+TEST(Checkpoint, LossesOfSeveralRanksAreTheSameInEveryRun) {
+  for (const std::string schedule : {"--schedule 1f1b --replicas 2 --stages 1 --microbatches 4",
+                                     "--schedule chimera --stages 2 --microbatches 4"}) {
+    SCOPED_TRACE(schedule);
+    const Folder folder;
+    const std::string command =
+        "train --model mlp --data digits --batch-size 48 --lr 0.02 --steps 300 " + schedule;
+    std::vector<std::vector<std::pair<double, double>>> runs;
+    for (int run = 0; run < 3; ++run) {
+      folder.json(command + " --metrics m.jsonl");
+      runs.push_back(losses_in(folder.read("m.jsonl")));
+    }
+    EXPECT_THAT(runs, testing::Each(runs.front()));
+  }
+}
+
 // Points before the stop have no measured time any more.
 TEST(Checkpoint, AResumedRunHasTheWholeTestCurve) {
   for (const std::string schedule : {"--schedule fdg", "--schedule 1f1b --microbatches 4"}) {
@@ -87,6 +104,23 @@ TEST(Checkpoint, AResumedRunHasTheWholeTestCurve) {
       }
       EXPECT_EQ(resumed[n]["time_ms"].is_null(), whole[n]["step"] <= 34);
     }
+  }
+}
+
+// At batch 44 some stages have learned from it already, others have not come so far.
+TEST(Checkpoint, KeepsPointsThatOnlySomeStagesHavePassed) {
+  for (const std::string schedule : {"fdg", "dsp:form=lockstep", "fr", "adl:accumulate=2"}) {
+    SCOPED_TRACE(schedule);
+    const Folder folder;
+    const std::string command = fmt::format(
+        "train --schedule {} --stages 4 --model mlp:hidden=32/32/32 --data digits --lr 0.02 "
+        "--steps 60 --evaluate-every 15 --checkpoint c --checkpoint-every 44 ",
+        schedule);
+    const json whole = folder.json(command)["test_curve"];
+    const json resumed = folder.json(command + "--resume c")["test_curve"];
+    ASSERT_EQ(whole.size(), 4u);
+    ASSERT_EQ(resumed.size(), 4u);
+    for (std::size_t n = 0; n < 4; ++n) EXPECT_EQ(resumed[n]["test_loss"], whole[n]["test_loss"]);
   }
 }
 
