@@ -3,6 +3,7 @@
 #include "tools/checkpoint_report.h"
 #include "tools/command.h"
 #include "tools/finished_run.h"
+#include "tools/loss_curves.h"
 #include "tools/outputs.h"
 #include "tools/simulation_json.h"
 #include "tools/simulation_text.h"
@@ -42,8 +43,8 @@ Json measured_json(const Report& report, int most_path) {
             {"parameters", parameters_json(plan.spec.options(plan.shape))}};
   add_shape(json, plan.shape);
   add_run(json, report.tasks.graph(), report.tasks.timeline(), report.metrics,
-          report.memory.by_layers, most_path);
-  add_peaks(json, run.graph, report.memory.by_layers);
+          report.memory.by_tensors, most_path);
+  add_peaks(json, run.graph, report.memory.by_tensors);
   json["steady_state"] = {{"batch_period_ms", report.period_ms()},
                           {"speedup_over_bp", nullptr},
                           {"utilization", nullptr}};
@@ -62,7 +63,7 @@ Json to_json(const Report& report, int most_path) {
             {"device", plan.device ? plan.device->name : "cpu"},
             {"workers", run.result.workers},
             {"seed", plan.seed},
-            {"train_loss", number_json(run.result.last_loss)},
+            {"train_loss", number_json(run.result.losses.back())},
             {"test_accuracy", run.result.test.accuracy},
             {"test_loss", number_json(run.result.test.loss)},
             {"test_samples", run.result.test.samples},
@@ -99,7 +100,7 @@ std::string to_text(const Report& report) {
   text += fmt::format("test accuracy   {:.2f}% ({} of {})\n", test.accuracy * 100, test.correct,
                       test.samples);
   text += fmt::format("test loss       {:.4f}\n", test.loss);
-  text += fmt::format("last train loss {:.4f}\n", run.result.last_loss);
+  text += fmt::format("last train loss {:.4f}\n", run.result.losses.back());
   text += fmt::format("time per step   {} ms, {:.0f} samples/s\n", format_ms(report.ms_per_step()),
                       report.samples_per_second());
   text += fmt::format("batch period    {} ms in steady state\n", format_ms(report.period_ms()));
@@ -116,8 +117,8 @@ std::string to_text(const Report& report) {
   return text + fmt::format(
                     "\n{}{}\n{}\nMost memory of a rank, predicted from its layers or its tensors, "
                     "and kept:\n{}",
-                    ranks_table(report.metrics, report.memory.by_layers).text(),
-                    peak_text(run.graph, report.memory.by_layers),
+                    ranks_table(report.metrics, report.memory.by_tensors).text(),
+                    peak_text(run.graph, report.memory.by_tensors),
                     stages_table(report.tasks.graph(), report.metrics).text(),
                     memory_table(run.result.memory, report.memory).text());
 }
@@ -149,10 +150,11 @@ void write_outputs(const Arguments& arguments, const Report& report) {
   }
   if (const auto path = arguments.text("trace")) {
     ChromeTraceOptions options;
-    options.memory = report.memory.by_layers;
+    options.memory = report.memory.by_tensors;
     options.stage_names = stage_names(run.plan, run.ranges);
     write_chrome_trace(*path, report.tasks.graph(), report.tasks.timeline(), options);
   }
+  if (const auto path = arguments.text("curves")) write_loss_curves(*path, run);
   if (const auto path = arguments.text("tasks")) {
     write_tasks_csv(*path, report.tasks.graph(), report.tasks.timeline());
   }
@@ -160,7 +162,7 @@ void write_outputs(const Arguments& arguments, const Report& report) {
 
 int run(const Arguments& arguments) {
   const int most_path = asked_path_length(arguments);
-  require_outputs(arguments, {"trace", "tasks", "metrics", "save"});
+  require_outputs(arguments, {"trace", "tasks", "metrics", "save", "curves"});
   const FinishedRun run = run_training(arguments, asked_schedules(arguments, 1).front());
   const RunTasks tasks(run.graph, run.result.timeline, run.result.checkpoints.resumed_at);
   const MemorySizes sizes =
@@ -240,6 +242,7 @@ std::vector<FlagGroup> flags() {
        {{"trace", "FILE", "Write a Chrome trace (.json or .json.gz)"},
         {"tasks", "FILE", "Write the tasks as CSV"},
         {"metrics", "FILE.jsonl", "Write one JSON object a batch"},
+        {"curves", "FILE.svg", "Draw the losses, and those of --evaluate-every"},
         {"save", "FILE", "Write the weights (safetensors)"},
         {"critical-path", "all|N", "Most tasks of the critical path in JSON (1000)"}}}};
   groups.insert(groups.end() - 1, clock_flags());

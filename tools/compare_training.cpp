@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include "schedules/error.h"
 #include "tools/line_chart.h"
@@ -18,10 +19,12 @@ namespace {
 /// What is kept of one schedule's training.
 struct Learned {
   std::string schedule;
+  bool is_bp = false;
   double period_ms = 0;
   std::vector<TimedPoint> points;
   Json json;
 
+  bool failed() const { return points.empty(); }  ///< diverged, mostly; json says how
   double best_accuracy() const {
     return std::ranges::max_element(points, {}, accuracy_of)->test.accuracy;
   }
@@ -65,26 +68,44 @@ Arguments completed(Arguments arguments) {
 }
 
 Learned learned_by(const Arguments& arguments, const ScheduleSpec& spec) {
-  if (progress_is_shown()) say(fmt::format("training with {}", spec.text()));
   const FinishedRun run = run_training(arguments, spec);
   Learned learned{
       .schedule = spec.text(),
+      .is_bp = spec.method().name == "bp",
       .period_ms = run.plan.clock ? *run.predicted_ms : run.steady.batch_period_ns / 1e6,
       .points = timed_points(run),
       .json = {{"schedule", spec.method().name},
-               {"parameters", parameters_json(spec.options(run.plan.shape))}}};
+               {"parameters", parameters_json(spec.options(run.plan.shape))},
+               {"failed", nullptr}}};
   add_shape(learned.json, run.plan.shape);
   learned.json["batch_period_ms"] = learned.period_ms;
-  learned.json["train_loss"] = number_json(run.result.last_loss);
+  learned.json["train_loss"] = number_json(run.result.losses.back());
   learned.json["test_accuracy"] = run.result.test.accuracy;
   learned.json["test_curve"] = test_curve_json(run);
   return learned;
 }
 
-/// The target; without one what all schedules reach.
+/// A schedule that fails, as too large a rate makes stale ones do, leaves the others their rank.
+Learned learned_or_failed(const Arguments& arguments, const ScheduleSpec& spec) {
+  if (progress_is_shown()) say(fmt::format("training with {}", spec.text()));
+  try {
+    return learned_by(arguments, spec);
+  } catch (const RunError& error) {
+    say(fmt::format("warning: {}: {}", spec.text(), error.what()));
+    return {.schedule = spec.text(),
+            .points = {},
+            .json = {{"schedule", spec.method().name}, {"failed", error.what()}}};
+  }
+}
+
+/// The target; without one what all schedules reach that came to an end.
 double target_of(const Arguments& arguments, const std::vector<Learned>& all) {
   if (arguments.has("target-accuracy")) return arguments.real("target-accuracy", 1, 0, 1);
-  return std::ranges::min(all, {}, &Learned::best_accuracy).best_accuracy();
+  double target = 1;
+  for (const Learned& learned : all) {
+    if (!learned.failed()) target = std::min(target, learned.best_accuracy());
+  }
+  return target;
 }
 
 void write_curves(const std::string& path, const std::vector<Learned>& all, bool simulated) {
@@ -106,20 +127,22 @@ void write_curves(const std::string& path, const std::vector<Learned>& all, bool
 Table table_of(const std::vector<Learned>& all, double target) {
   Table table({"#", "<schedule", "period ms", "test accuracy", "best",
                fmt::format("s to {:.2f}%", target * 100), "steps", "speed-up"});
-  double longest = 0;
-  for (const Learned& learned : all) {
-    const TimedPoint* const point = learned.first_at(target);
-    if (point != nullptr) longest = std::max(longest, point->ms());
-  }
+  const auto bp = std::ranges::find(all, true, &Learned::is_bp);
+  const TimedPoint* const of_bp = bp == all.end() ? nullptr : bp->first_at(target);
   int place = 0;
   for (const Learned& learned : all) {
+    if (learned.failed()) {
+      table.add({fmt::format("{}", ++place), learned.schedule, "", "failed", "", "never", "", ""});
+      continue;
+    }
     const TimedPoint* const point = learned.first_at(target);
-    table.add({fmt::format("{}", ++place), learned.schedule, format_ms(learned.period_ms),
-               fmt::format("{:.2f}%", learned.points.back().test.accuracy * 100),
-               fmt::format("{:.2f}%", learned.best_accuracy() * 100),
-               point == nullptr ? "never" : format_number(point->ms() / 1e3),
-               point == nullptr ? "" : fmt::format("{}", point->step),
-               point == nullptr ? "" : format_number(longest / point->ms(), 2)});
+    table.add(
+        {fmt::format("{}", ++place), learned.schedule, format_ms(learned.period_ms),
+         fmt::format("{:.2f}%", learned.points.back().test.accuracy * 100),
+         fmt::format("{:.2f}%", learned.best_accuracy() * 100),
+         point == nullptr ? "never" : format_number(point->ms() / 1e3),
+         point == nullptr ? "" : fmt::format("{}", point->step),
+         point == nullptr || of_bp == nullptr ? "" : format_number(of_bp->ms() / point->ms(), 2)});
   }
   return table;
 }
@@ -141,19 +164,20 @@ int compare_training(const Arguments& given) {
   const bool simulated = arguments.text("clock", "measured") == "simulated";
   if (!simulated) warm_up(arguments, specs.front());
   std::vector<Learned> all;
-  for (const ScheduleSpec& spec : specs) all.push_back(learned_by(arguments, spec));
+  for (const ScheduleSpec& spec : specs) all.push_back(learned_or_failed(arguments, spec));
   const double target = target_of(arguments, all);
   const auto time_of = [&](const Learned& learned) {
     const TimedPoint* const point = learned.first_at(target);
-    return std::pair{point == nullptr, point == nullptr ? 0 : point->ms()};
+    return std::tuple{learned.failed(), point == nullptr, point == nullptr ? 0 : point->ms()};
   };
   std::ranges::stable_sort(all, {}, time_of);
   if (const auto path = arguments.text("curves")) {
     write_curves(*path, all, simulated);
   }
+  const int code = std::ranges::any_of(all, &Learned::failed) ? 1 : 0;
   if (!arguments.has("json")) {
     print(table_of(all, target).text());
-    return 0;
+    return code;
   }
   Json schedules = Json::array();
   for (Learned& learned : all) {
@@ -163,7 +187,7 @@ int compare_training(const Arguments& given) {
     schedules.push_back(std::move(learned.json));
   }
   print_json({{"target_accuracy", target}, {"schedules", schedules}});
-  return 0;
+  return code;
 }
 
 }  // namespace unlatch::tools

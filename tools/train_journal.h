@@ -33,8 +33,8 @@ class TrainJournal {
   void rethrow_failed_write() const {
     if (failed_write_) std::rethrow_exception(failed_write_);
   }
-  /// Mean of the last batch.
-  double last_loss() const { return lines_.loss.empty() ? 0 : lines_.loss.back(); }
+  /// Of each batch, the mean over its samples.
+  const std::vector<double>& losses() const& { return lines_.loss; }
 
   /// All lines until now, written again where they are restored, and the batches that have begun.
   /// Time then goes on where it was. While no task runs.

@@ -26,7 +26,7 @@ struct TrainingResult {
   Timeline timeline;
   TrainedModel trained;
   int workers = 0;
-  double last_loss = 0;          ///< mean of the last batch
+  std::vector<double> losses;    ///< of each batch, the mean over its samples
   std::vector<TestPoint> curve;  ///< as asked; the end is not among them
   exec::Evaluation test;
   MeasuredMemory memory;

@@ -153,6 +153,37 @@ TEST(CompareTraining, RanksByTheTimeToAnAccuracy) {
   EXPECT_THAT(unreachable.out, HasSubstr("never"));
 }
 
+TEST(CompareTraining, ASpeedUpIsOverBp) {
+  const Folder folder;
+  const std::string flags = fmt::format(
+      "compare --train --schedule gpipe --schedule bp {} --cluster 4xP40 --microbatches 4 "
+      "--steps 30 --evaluate-every 5 ",
+      network);
+  const std::string table = folder.run(flags).out;
+  EXPECT_THAT(table, testing::ContainsRegex("bp[^\n]* 1\n"));
+  const json compared = folder.json(flags);
+  ASSERT_EQ(compared["schedules"][1]["schedule"], "gpipe") << "slow, or the test shows nothing";
+}
+
+TEST(CompareTraining, OneThatDivergesLeavesTheOthersTheirRank) {
+  const Folder folder;
+  const std::string flags = fmt::format(
+      "compare --train --schedule dsp --schedule bp {} --cluster 4xP40 --steps 40 "
+      "--optimizer momentum:momentum=0.9 --lr 1 ",
+      network);
+  const Outcome text = folder.run(flags);
+  EXPECT_EQ(text.code, 1);
+  EXPECT_THAT(text.err, AllOf(HasSubstr("warning: dsp"), HasSubstr("training diverged")));
+  EXPECT_THAT(text.out,
+              AllOf(testing::ContainsRegex("1  bp"), testing::ContainsRegex("2  dsp.*failed")));
+  const Outcome outcome = folder.run(flags + "--json");
+  EXPECT_EQ(outcome.code, 1);
+  const json compared = json::parse(outcome.out)["schedules"];
+  EXPECT_EQ(compared[0]["failed"], nullptr);
+  EXPECT_THAT(compared[1]["failed"].get<std::string>(), HasSubstr("training diverged"));
+  EXPECT_EQ(compared[1]["time_to_target_ms"], nullptr);
+}
+
 TEST(SimulatedClock, TakesNoProfileOfAnotherNetwork) {
   const Folder folder;
   ASSERT_EQ(folder
