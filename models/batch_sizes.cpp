@@ -2,12 +2,19 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
+#include <ranges>
 #include <set>
 
 #include "models/specification.h"
 #include "schedules/error.h"
 
 namespace unlatch::models {
+namespace {
+
+constexpr int most_batches = 1 << 30;
+
+}  // namespace
 
 BatchRamp BatchRamp::parse(std::string_view text) {
   constexpr int most = 1 << 20;
@@ -49,44 +56,46 @@ BatchSizes::BatchSizes(int samples, const Batching& asked) : samples_(samples), 
     require(asked_.ramp->start <= size,
             "a ramp's start of {} samples is above the batch size of {}", asked_.ramp->start, size);
   }
-  const bool rest = asked_.uneven && samples % size >= parts;
-  per_epoch_ = samples / size + (rest ? 1 : 0);
-  if (asked_.ramp) climb();
+  levels_.push_back({.size = asked_.ramp ? asked_.ramp->start : size});
+  if (asked_.ramp) climb(*asked_.ramp);
 }
 
-int BatchSizes::size_on_ramp(int number) const {
-  const std::int64_t grown =
-      asked_.ramp->start + std::int64_t{number} / asked_.ramp->every * asked_.ramp->step;
-  return static_cast<int>(std::min<std::int64_t>(grown, asked_.batch_size));
+int BatchSizes::batches_from(int first, int size) const {
+  const int left = samples_ - first;
+  const bool rest = asked_.uneven && left % size >= asked_.micro_batches;
+  return left / size + (rest ? 1 : 0);
 }
 
-void BatchSizes::climb() {
-  int epoch = 0, first = 0;
-  for (int n = 0;; ++n) {
-    const int wanted = size_on_ramp(n);
-    const int left = samples_ - first;
-    const int least = asked_.uneven ? asked_.micro_batches : wanted;
-    if (left < least) {
-      ++epoch;
-      first = 0;
-    }
-    if (first == 0 && wanted == asked_.batch_size) break;  // from here on every epoch is the same
-    const int size = std::min(wanted, samples_ - first);
-    ramp_.push_back({epoch, first, size});
-    first += size;
+void BatchSizes::climb(const BatchRamp& ramp) {
+  for (std::int64_t n = ramp.every; levels_.back().size < asked_.batch_size; n += ramp.every) {
+    if (n >= most_batches) return;  // no run comes so far
+    const int number = static_cast<int>(n);
+    const Batch before = batch_of(levels_.back(), number - 1);
+    levels_.push_back({.number = number,
+                       .size = std::min(levels_.back().size + ramp.step, asked_.batch_size),
+                       .epoch = before.epoch,
+                       .first = before.first + before.size});
   }
-  epoch_behind_ramp_ = epoch;
 }
 
-BatchSizes::Batch BatchSizes::batch(int number) const {
-  const int on_ramp = static_cast<int>(ramp_.size());
-  if (number < on_ramp) return ramp_[static_cast<std::size_t>(number)];
-  const int behind = number - on_ramp;
-  const int first = behind % per_epoch_ * asked_.batch_size;
-  return {.epoch = epoch_behind_ramp_ + behind / per_epoch_,
-          .first = first,
-          .size = std::min(asked_.batch_size, samples_ - first)};
+const BatchSizes::Level& BatchSizes::level_of(int number) const {
+  return *std::prev(std::ranges::upper_bound(levels_, number, {}, &Level::number));
 }
+
+BatchSizes::Batch BatchSizes::batch_of(const Level& level, int number) const {
+  int epoch = level.epoch, first = level.first, behind = number - level.number;
+  if (const int here = batches_from(first, level.size); behind >= here) {
+    behind -= here;
+    const int per_epoch = batches_from(0, level.size);
+    epoch += 1 + behind / per_epoch;
+    behind %= per_epoch;
+    first = 0;
+  }
+  first += behind * level.size;
+  return {.epoch = epoch, .first = first, .size = std::min(level.size, samples_ - first)};
+}
+
+BatchSizes::Batch BatchSizes::batch(int number) const { return batch_of(level_of(number), number); }
 
 /// The first ones hold a sample more.
 BatchSizes::Part BatchSizes::part(const Batch& batch, int number) const {
@@ -95,19 +104,30 @@ BatchSizes::Part BatchSizes::part(const Batch& batch, int number) const {
 }
 
 int BatchSizes::batches_of_epochs(int epochs) const {
-  const auto later = std::ranges::lower_bound(ramp_, epochs, {}, &Batch::epoch);
-  const auto on_ramp = static_cast<int>(later - ramp_.begin());
-  return on_ramp + std::max(epochs - epoch_behind_ramp_, 0) * per_epoch_;
+  const auto is_before = [&](int number) { return batch(number).epoch < epochs; };
+  const auto all = std::views::iota(0, most_batches);
+  return *std::ranges::partition_point(all, is_before);
+}
+
+double BatchSizes::batches_of_epochs(double epochs) const {
+  const int whole = static_cast<int>(epochs);
+  const int begun = batches_of_epochs(whole);
+  return begun + (epochs - whole) * (batches_of_epochs(whole + 1) - begun);
 }
 
 std::vector<int> BatchSizes::part_sizes(int batches) const {
-  if (!asked_.uneven && !asked_.ramp) return {asked_.batch_size / asked_.micro_batches};
   std::set<int, std::greater<>> sizes;
-  const int varied = static_cast<int>(ramp_.size()) + per_epoch_;
-  for (int n = 0; n < std::min(batches, varied); ++n) {
-    const Batch whole = batch(n);
-    sizes.insert(part(whole, 0).size);
-    sizes.insert(part(whole, asked_.micro_batches - 1).size);
+  for (std::size_t l = 0; l < levels_.size() && levels_[l].number < batches; ++l) {
+    const Level& level = levels_[l];
+    const int end = l + 1 < levels_.size() ? std::min(batches, levels_[l + 1].number) : batches;
+    const int next = level.number + batches_from(level.first, level.size);
+    // First and last of the epoch where the level begins, and of the next one.
+    for (const int n : {level.number, next - 1, next, next + batches_from(0, level.size) - 1}) {
+      if (n < level.number || n >= end) continue;
+      const Batch whole = batch_of(level, n);
+      sizes.insert(part(whole, 0).size);
+      sizes.insert(part(whole, asked_.micro_batches - 1).size);
+    }
   }
   return {sizes.begin(), sizes.end()};
 }

@@ -49,23 +49,33 @@ class BatchSizes {
   Batch batch(int number) const;
   Part part(const Batch& batch, int number) const;
   /// Of an epoch behind the ramp.
-  int batches_per_epoch() const { return per_epoch_; }
+  int batches_per_epoch() const { return batches_from(0, asked_.batch_size); }
   /// In the first so many epochs.
   int batches_of_epochs(int epochs) const;
+  /// The same where part of the last one counts by the share of its batches.
+  double batches_of_epochs(double epochs) const;
   /// All different sizes of micro-batches among the first so many batches, the largest first.
   std::vector<int> part_sizes(int batches) const;
   int micro_batches() const { return asked_.micro_batches; }
   int samples() const { return samples_; }
 
  private:
-  int size_on_ramp(int number) const;
-  void climb();
+  /// Batches of one size, from a place in an epoch on and through all later ones.
+  struct Level {
+    int number = 0;  ///< of its first batch
+    int size = 0;
+    int epoch = 0;
+    int first = 0;  ///< sample
+  };
+  /// Of that size, from a sample to the end of its epoch.
+  int batches_from(int first, int size) const;
+  const Level& level_of(int number) const;
+  Batch batch_of(const Level& level, int number) const;
+  void climb(const BatchRamp& ramp);
 
   int samples_;
   Batching asked_;
-  int per_epoch_;
-  std::vector<Batch> ramp_;  ///< batches of the ramp, and those until the end of its last epoch
-  int epoch_behind_ramp_ = 0;
+  std::vector<Level> levels_;  ///< by number; the last goes on for ever
 };
 
 }  // namespace unlatch::models

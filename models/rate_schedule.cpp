@@ -73,14 +73,14 @@ RateSchedule RateSchedule::parse(std::string_view text, double rate) {
   return schedule;
 }
 
-double RateSchedule::at_batch(int batch, int batches, int per_epoch) const {
-  require(batch >= 0 && batches >= 1 && per_epoch >= 1,
-          "learning rate: batch {} of {} with {} an epoch is no place in a run", batch, batches,
-          per_epoch);
-  const double warm = warm_up_epochs > 0 ? std::ceil(warm_up_epochs * per_epoch) : warm_up;
+double RateSchedule::at_batch(int batch, int batches, const BatchSizes& sizes) const {
+  require(batch >= 0 && batches >= 1, "learning rate: batch {} of {} is no place in a run", batch,
+          batches);
+  const double warm =
+      warm_up_epochs > 0 ? std::ceil(sizes.batches_of_epochs(warm_up_epochs)) : warm_up;
   if (batch < warm) return rate * (start + (1 - start) * batch / warm);
   const double left = std::max(1.0, batches - warm);
-  return after_warm_up(std::min(1.0, (batch - warm) / left), batch / per_epoch);
+  return after_warm_up(std::min(1.0, (batch - warm) / left), sizes.batch(batch).epoch);
 }
 
 double RateSchedule::after_warm_up(double done, int epoch) const {

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "models/batch_sizes.h"
+
 namespace unlatch::models {
 
 struct RateSchedule {
@@ -22,10 +24,10 @@ struct RateSchedule {
   /// takes "warmup=500" (batches) or "warmup_epochs=5", and "start=0". `rate` is that at the end of
   /// the warm-up. Throws Error with the closest valid names and keys.
   static RateSchedule parse(std::string_view text, double rate);
-  /// Rate of the gradient of one batch of `batches` in all, `per_epoch` an epoch. It rises in equal
-  /// steps from start times the rate to the rate, as torch's LinearLR (Goyal et al. 2017, arXiv
-  /// 1706.02677, section 2.2), then linear, cosine and polynomial fall over the batches left.
-  double at_batch(int batch, int batches, int per_epoch) const;
+  /// Rate of the gradient of one batch of `batches` in all, whose epochs `sizes` knows. It rises in
+  /// equal steps from start times the rate to the rate, as torch's LinearLR (Goyal et al. 2017,
+  /// arXiv 1706.02677, section 2.2), then linear, cosine and polynomial fall over the batches left.
+  double at_batch(int batch, int batches, const BatchSizes& sizes) const;
 
  private:
   double after_warm_up(double done, int epoch) const;

@@ -70,7 +70,7 @@ Json to_json(const Report& report, int most_path) {
             {"step_ms", report.ms_per_step()},
             {"samples_per_second", report.samples_per_second()}};
   add_checkpoints(json, run.result.checkpoints);
-  if (plan.evaluate_every > 0) json["test_curve"] = test_curve_json(run);
+  if (plan.test_points) json["test_curve"] = test_curve_json(run);
   json["measured"] = measured_json(report, most_path);
   if (report.compares()) {
     json["predicted"] = {{"batch_period_ms", *run.predicted_ms},
@@ -113,7 +113,7 @@ std::string to_text(const Report& report) {
                         format_ms(*run.predicted_ms), format_ms(plan.clock->updates.back()));
   }
   text += checkpoints_text(run.result.checkpoints);
-  if (plan.evaluate_every > 0) text += fmt::format("\n{}", test_curve_table(run).text());
+  if (plan.test_points) text += fmt::format("\n{}", test_curve_table(run).text());
   return text + fmt::format(
                     "\n{}{}\n{}\nMost memory of a rank, predicted from its layers or its tensors, "
                     "and kept:\n{}",
@@ -236,7 +236,8 @@ std::vector<FlagGroup> flags() {
         {"threads", "T", "Worker threads (as many as lanes or cores)"},
         {"profile", "FILE", "Predict from a profile and print it beside the measurement"},
         {"checkpoint", "DIR", "Save the run there as it goes; the two newest are kept"},
-        {"checkpoint-every", "N", "Batches from one checkpoint to the next (an epoch)"},
+        {"checkpoint-every", "N",
+         "Batches from one checkpoint to the next (an epoch, of a ramp its last kind)"},
         {"resume", "DIR", "Go on from the newest checkpoint there, with the same bits"}}},
       {"Output",
        {{"trace", "FILE", "Write a Chrome trace (.json or .json.gz)"},

@@ -241,7 +241,7 @@ void warm_up(const Arguments& arguments, const ScheduleSpec& spec) {
   TrainingPlan plan = read_plan(arguments, spec);
   constexpr int few_batches = 3;
   plan.shape.batches = std::min(plan.shape.batches, few_batches);
-  plan.evaluate_every = 0;
+  plan.test_points.reset();
   plan.metrics_file.reset();
   const TaskGraph graph = schedule_of(plan).build();
   train(plan, graph, work_partition(arguments, plan, graph), {});

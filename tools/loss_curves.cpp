@@ -41,7 +41,7 @@ void write_loss_curves(const std::string& path, const FinishedRun& run) {
                   .x_name = "steps",
                   .y_name = "loss",
                   .lines = {training_line(run.result.losses)}};
-  if (run.plan.evaluate_every > 0) chart.lines.push_back(test_line(run));
+  if (run.plan.test_points) chart.lines.push_back(test_line(run));
   AtomicFile file(path);
   file << line_chart_svg(chart);
   file.commit();

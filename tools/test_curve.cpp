@@ -26,13 +26,15 @@ std::vector<int> batches_of_updates(const TaskGraph& graph, Stage k) {
 
 /// The update that first brings a stage to each of the points; a stage that learns from fewer
 /// batches has fewer.
-std::vector<int> points_of(const std::vector<int>& updates, int every, int batches) {
+std::vector<int> batches_of_points(const std::vector<int>& updates,
+                                   const std::vector<int>& points) {
   std::vector<int> wanted(updates.size(), -1);
-  int point = every;  // batches trained on
+  auto point = points.begin();
   for (std::size_t v = 0; v < updates.size(); ++v) {
-    if (updates[v] + 1 < point || point >= batches) continue;
-    wanted[v] = point - 1;
-    while (point <= updates[v] + 1) point += every;
+    const int learned = updates[v] + 1;
+    if (point == points.end() || learned < *point) continue;
+    wanted[v] = *point - 1;
+    point = std::upper_bound(point, points.end(), learned);
   }
   return wanted;
 }
@@ -76,9 +78,9 @@ void CurveState::visit(exec::StateVisitor& visitor) {
   }
 }
 
-TestCurve::TestCurve(const TrainingPlan& plan, const TaskGraph& graph, int every) : plan_(plan) {
+TestCurve::TestCurve(const TrainingPlan& plan, const TaskGraph& graph) : plan_(plan) {
   for (const Stage k : up_to<Stage>(graph.shape().stages_a_copy())) {
-    wanted_.push_back(points_of(batches_of_updates(graph, k), every, graph.shape().batches));
+    wanted_.push_back(batches_of_points(batches_of_updates(graph, k), *plan.test_points));
   }
   evaluator_ = std::thread([this] { evaluate_ready(); });
 }

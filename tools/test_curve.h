@@ -38,9 +38,9 @@ struct CurveState {
 /// it waits for the evaluation.
 class TestCurve {
  public:
-  /// Points after every `every` batches that all stages learn from, the last batch left out (it is
-  /// evaluated in any case). `plan` must outlive this.
-  TestCurve(const TrainingPlan& plan, const TaskGraph& graph, int every);
+  /// At the points of the plan, once all stages have learned from so many batches. `plan` must
+  /// outlive this.
+  TestCurve(const TrainingPlan& plan, const TaskGraph& graph);
   ~TestCurve();
   TestCurve(const TestCurve&) = delete;
   TestCurve& operator=(const TestCurve&) = delete;

@@ -230,9 +230,9 @@ TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
   const exec::Observer observer{
       .loss = [&](MicroBatch i, const exec::Loss& loss) { journal.add(i, loss); }, .update = {}};
   std::optional<TestCurve> curve;
-  if (plan.evaluate_every > 0) {
+  if (plan.test_points) {
     require_statistics_at_hand(plan, graph);
-    curve.emplace(plan, graph, plan.evaluate_every);
+    curve.emplace(plan, graph);
   }
   Trained trained;
   try {

@@ -61,21 +61,25 @@ void require_one_size(const Arguments& arguments, const TrainingPlan& plan) {
           arguments.place(arguments.has("profile") ? "profile" : "cluster"), of_sizes);
 }
 
-/// --evaluate-every in batches; 0 without it.
-int asked_evaluations(const Arguments& arguments, const TrainingPlan& plan) {
-  const bool by_epoch = arguments.text("evaluate-every", "") == "epoch";
-  const int every =
-      by_epoch ? plan.batches.batches_per_epoch() : arguments.whole("evaluate-every", 0);
-  require(every == 0 || !plan.device,
-          "{} is for training on the CPU in this version; leave it out, or --device",
+std::optional<std::vector<int>> asked_test_points(const Arguments& arguments,
+                                                  const TrainingPlan& plan) {
+  if (!arguments.has("evaluate-every")) return std::nullopt;
+  require(!plan.device, "{} is for training on the CPU in this version; leave it out, or --device",
           arguments.place("evaluate-every"));
-  return every;
+  const bool by_epoch = *arguments.text("evaluate-every") == "epoch";
+  const int every = by_epoch ? 1 : arguments.whole("evaluate-every", 1);
+  std::vector<int> points;
+  for (int n = every;; n += every) {
+    const int batches = by_epoch ? plan.batches.batches_of_epochs(n) : n;
+    if (batches >= plan.shape.batches) return points;
+    points.push_back(batches);
+  }
 }
 
 }  // namespace
 
 double TrainingPlan::rate_of(int batch) const {
-  const double whole = rate.at_batch(batch, shape.batches, batches.batches_per_epoch());
+  const double whole = rate.at_batch(batch, shape.batches, batches);
   if (rate_power == 0) return whole;
   return whole * std::pow(static_cast<double>(batches.batch(batch).size) / batch_size, rate_power);
 }
@@ -122,7 +126,7 @@ TrainingPlan read_plan(const Arguments& arguments, const ScheduleSpec& spec) {
   require(!plan.augmentation.any() || !plan.model.input.is_sequence,
           "{}: only images are augmented, {} is text", arguments.place("augment"), plan.data_name);
   plan.statistics = asked_statistics(arguments);
-  plan.evaluate_every = asked_evaluations(arguments, plan);
+  plan.test_points = asked_test_points(arguments, plan);
   plan.rate_power = asked_rate_power(arguments);
   plan.rate = asked_rate(arguments, plan.batch_size);
   if (const auto clip = arguments.text("clip-norm")) {

@@ -37,7 +37,8 @@ struct TrainingPlan {
   models::Augmentation augmentation = {};
   exec::StatisticUpdates statistics = exec::StatisticUpdates::forward;
   std::optional<std::string> metrics_file;
-  int evaluate_every = 0;              ///< batches between points of the test curve; 0: none
+  /// Batches behind which the test curve has points, the end of the run left out; empty: no curve.
+  std::optional<std::vector<int>> test_points = {};
   std::optional<RunClock> clock = {};  ///< simulated; empty: only the measured one
 
   /// Samples of micro-batches, the most first.

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/models/support.h"
 
 namespace unlatch::models {
@@ -78,21 +80,49 @@ TEST(BatchSizes, GrowUpARamp) {
   expect_in_order(sizes, 30);
 }
 
+/// One batch after the other: as large as the ramp says by then, or what is left of the epoch.
+void expect_of_ramp(const BatchSizes& sizes, const Batching& asked, int batches) {
+  std::set<int, std::greater<>> parts;
+  for (int n = 0; n < batches; ++n) {
+    const BatchSizes::Batch batch = sizes.batch(n);
+    const int wanted = asked.ramp
+                           ? std::min(asked.ramp->start + n / asked.ramp->every * asked.ramp->step,
+                                      asked.batch_size)
+                           : asked.batch_size;
+    EXPECT_EQ(batch.size, std::min(wanted, sizes.samples() - batch.first)) << "batch " << n;
+    if (n > 0 && batch.first == 0) {
+      const BatchSizes::Batch last = sizes.batch(n - 1);
+      EXPECT_LT(sizes.samples() - last.first - last.size, asked.micro_batches) << "left out";
+    }
+    for (int m = 0; m < asked.micro_batches; ++m) parts.insert(sizes.part(batch, m).size);
+  }
+  EXPECT_THAT(sizes.part_sizes(batches), testing::ElementsAreArray(parts));
+}
+
 TEST(BatchSizes, EveryShapeIsInOrder) {
   for (const int samples : {7, 16, 23}) {
     for (const int batch_size : {3, 6, 7}) {
       for (const int parts : {1, 2, 3}) {
-        for (const auto& ramp : {std::optional<BatchRamp>(), {BatchRamp{3, 1, 2}}}) {
+        for (const auto& ramp :
+             {std::optional<BatchRamp>(), {BatchRamp{3, 1, 2}}, {BatchRamp{3, 3, 7}}}) {
           SCOPED_TRACE(fmt::format("{} {} {}", samples, batch_size, parts));
-          expect_in_order(
-              BatchSizes(
-                  samples,
-                  {.batch_size = batch_size, .micro_batches = parts, .uneven = true, .ramp = ramp}),
-              40);
+          const Batching asked{
+              .batch_size = batch_size, .micro_batches = parts, .uneven = true, .ramp = ramp};
+          const BatchSizes sizes(samples, asked);
+          expect_in_order(sizes, 40);
+          for (const int batches : {1, 3, 8, 9, 40}) expect_of_ramp(sizes, asked, batches);
         }
       }
     }
   }
+}
+
+TEST(BatchSizes, ARampMayBeLongerThanAnyRun) {
+  const BatchSizes sizes(1797, {.batch_size = 1024, .ramp = BatchRamp{1, 1, 1 << 20}});
+  EXPECT_EQ(sizes.batch((1 << 20) - 1).size, 1);
+  EXPECT_EQ(sizes.batch(1 << 20).size, 2);
+  EXPECT_EQ(sizes.batches_of_epochs(1), 1797);
+  EXPECT_THAT(sizes.part_sizes(2), ElementsAre(1));
 }
 
 TEST(BatchSizes, RefusesWhatCannotBe) {

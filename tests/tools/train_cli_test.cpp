@@ -131,6 +131,27 @@ TEST(Train, BatchesGrowUpARamp) {
   for (std::size_t n = 0; n < 40; ++n) EXPECT_DOUBLE_EQ(rates[n], 0.1 * (1.0 + double(n / 10)));
 }
 
+TEST(Train, EpochsOfARampAreThoseOfTheData) {
+  const Folder folder;
+  const json run = folder.json(
+      "train --schedule fdg --stages 2 --epochs 3 --batch-size 128 "
+      "--batch-ramp start=16,step=16,every=20 --lr-schedule step:at=1/2,factor=0.5,warmup_epochs=1 "
+      "--lr 0.4 --evaluate-every epoch --metrics m.jsonl" +
+      mlp);
+  const std::vector<double> rates = values_of(folder, "lr"), epochs = values_of(folder, "epoch");
+  ASSERT_EQ(epochs.back(), 2);
+  const auto begin = [&](double epoch) {
+    return std::ranges::find(epochs, epoch) - epochs.begin();
+  };
+  for (int n = 0; n < begin(1); ++n) EXPECT_DOUBLE_EQ(rates[n], 0.4 * n / double(begin(1)));
+  EXPECT_DOUBLE_EQ(rates[begin(1)], 0.2);
+  EXPECT_DOUBLE_EQ(rates[begin(2) - 1], 0.2);
+  EXPECT_DOUBLE_EQ(rates[begin(2)], 0.1);
+  ASSERT_EQ(run["test_curve"].size(), 3u);
+  EXPECT_EQ(run["test_curve"][0]["step"], begin(1));
+  EXPECT_EQ(run["test_curve"][1]["step"], begin(2));
+}
+
 TEST(Train, SeveralSizesAreRefusedWhereOneIsMeant) {
   const Folder folder;
   const std::string run = "train --schedule fdg --stages 2 --batch-size 50 " + mlp + " ";
