@@ -18,7 +18,8 @@ bool CheckpointRequest::saves_where_it_resumes() const {
 CheckpointRequest asked_checkpoints(const Arguments& arguments, const TrainingPlan& plan) {
   CheckpointRequest request{.save_to = arguments.text("checkpoint"),
                             .resume_from = arguments.text("resume"),
-                            .identity = {}};
+                            .identity = {},
+                            .lock = {}};
   require(request.save_to || !arguments.has("checkpoint-every"),
           "{} says how often to save, but not where; add --checkpoint DIR",
           arguments.place("checkpoint-every"));
@@ -35,6 +36,7 @@ CheckpointRequest asked_checkpoints(const Arguments& arguments, const TrainingPl
       "or give another folder",
       folder.path(), folder.path());
   folder.prepare();
+  request.lock = std::make_shared<FolderLock>(folder.path());
   if (request.every >= plan.shape.batches) {
     say(
         fmt::format("note: no checkpoint comes before the end: the run has {} batches, and one is "

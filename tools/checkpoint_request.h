@@ -2,9 +2,11 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "tools/folder_lock.h"
 #include "tools/run_identity.h"
 
 namespace unlatch::tools {
@@ -14,6 +16,7 @@ struct CheckpointRequest {
   int every = 0;                           ///< batches
   std::optional<std::string> resume_from;  ///< a folder
   std::optional<RunIdentity> identity;     ///< of the run; there before it starts
+  std::shared_ptr<const FolderLock> lock;  ///< of the folder to save to
 
   bool is_empty() const { return !save_to && !resume_from; }
   /// Both are one folder.

@@ -15,6 +15,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* run_key = "run";
+constexpr const char* step_key = "step";
+
+/// A file may have been given the name of another.
+void require_step(const std::string& file, const exec::StateReader& reader, int step) {
+  const auto held = reader.metadata().find(step_key);
+  require(held != reader.metadata().end() && held->second == std::to_string(step),
+          "'{}' holds another step than its name says", file);
+}
 
 /// The newest that can be read, and which one it is.
 struct Found {
@@ -34,6 +42,7 @@ Found newest_sound(const CheckpointFolder& folder) {
   for (const int step : steps) {
     try {
       Found found{step, std::make_unique<exec::StateReader>(folder.file(step))};
+      require_step(folder.file(step), *found.file, step);
       for (const std::string& damage : damages) {
         say(fmt::format("warning: {}; going on from step {} instead", damage, step));
       }
@@ -69,7 +78,9 @@ int restore(const CheckpointFolder& folder, const RunIdentity& identity, const R
 void save(CheckpointFolder& folder, int step, const RunIdentity& identity, const RunState& state) {
   exec::StateWriter writer(models::TensorType::f32);
   state.visit(writer);
-  folder.save(step, [&](std::ostream& out) { writer.write(out, {{run_key, identity.to_text()}}); });
+  folder.save(step, [&](std::ostream& out) {
+    writer.write(out, {{run_key, identity.to_text()}, {step_key, std::to_string(step)}});
+  });
 }
 
 }  // namespace

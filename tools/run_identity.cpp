@@ -16,10 +16,12 @@ namespace {
 
 /// Settings without an effect on the numbers, or with one that the facts below show.
 constexpr std::string_view without_effect[] = {
-    "all-reduce",    "checkpoint", "checkpoint-every", "clock",   "cluster", "contention",
-    "critical-path", "data",       "evaluate-every",   "json",    "metrics", "overlap",
-    "partition",     "pause",      "placement",        "profile", "resume",  "save",
-    "slow",          "slow-link",  "straggler",        "tasks",   "threads", "trace"};
+    "all-reduce",     "checkpoint",    "checkpoint-every", "clock",   "cluster",
+    "contention",     "critical-path", "curves",           "data",    "deterministic",
+    "evaluate-every", "json",          "metrics",          "overlap", "partition",
+    "pause",          "placement",     "profile",          "resume",  "save",
+    "slow",           "slow-link",     "straggler",        "tasks",   "threads",
+    "trace"};
 
 std::string checksum_of(const models::Dataset& data) {
   models::Checksum checksum;
@@ -29,6 +31,10 @@ std::string checksum_of(const models::Dataset& data) {
   checksum.add(std::as_bytes(std::span(data.mean)));
   checksum.add(std::as_bytes(std::span(data.deviation)));
   return checksum.text();
+}
+
+std::string text_of(const models::Dataset& data) {
+  return fmt::format("{} ({} samples, checksum {})", data.name, data.samples(), checksum_of(data));
 }
 
 /// Layers, which a file may have given.
@@ -70,9 +76,8 @@ RunIdentity::RunIdentity(const Arguments& arguments, const TrainingPlan& plan,
   for (const models::StageRange& range : ranges) layers.push_back(range.layers());
   facts_.emplace_back("the model's checksum", checksum_of(plan.model));
   facts_.emplace_back("the partition", fmt::format("{}", fmt::join(layers, "/")));
-  const models::Dataset& data = plan.data.train;
-  facts_.emplace_back("the training data", fmt::format("{} ({} samples, checksum {})", data.name,
-                                                       data.samples(), checksum_of(data)));
+  facts_.emplace_back("the training data", text_of(plan.data.train));
+  facts_.emplace_back("the test data", text_of(plan.data.test));
   facts_.emplace_back("the number of batches", std::to_string(plan.shape.batches));
   facts_.emplace_back("the graph's checksum", checksum_of(graph));
   facts_.emplace_back("the arithmetic", exec::cpu_arithmetic());

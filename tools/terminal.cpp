@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "schedules/error.h"
+#include "traces/atomic_file.h"
 
 namespace unlatch::tools {
 namespace {
@@ -72,6 +73,7 @@ void prepare_process() {
   std::thread([ending] {
     int received = 0;
     if (sigwait(&ending, &received) != 0) return;
+    AtomicFile::abandon_all();
     say(received == SIGINT ? "interrupted; unfinished files are gone"
                            : "terminated; unfinished files are gone");
     _exit(128 + received);

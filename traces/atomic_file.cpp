@@ -9,7 +9,9 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <streambuf>
 #include <string_view>
 #include <system_error>
@@ -24,6 +26,17 @@ namespace unlatch {
 namespace {
 
 constexpr std::size_t buffer_size = std::size_t{1} << 16;
+
+/// Names that only the process knows, from making the file until it has its own.
+struct Unfinished {
+  std::mutex mutex;
+  std::set<std::string> names;
+};
+
+Unfinished& unfinished() {
+  static Unfinished all;
+  return all;
+}
 
 /// A file descriptor that is being written, and how it gets its name.
 class Target {
@@ -78,7 +91,10 @@ Target::Target(std::string path) : path_(std::move(path)), final_(path_) {
 
 Target::~Target() {
   if (descriptor_ >= 0) ::close(descriptor_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (temporary_.empty()) return;
+  const std::lock_guard lock(unfinished().mutex);
+  ::unlink(temporary_.c_str());
+  unfinished().names.erase(temporary_);
 }
 
 std::string Target::temporary_name(int attempt) const {
@@ -94,8 +110,10 @@ void Target::open_temporary() {
     if (descriptor_ >= 0) return;
   }
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    const std::lock_guard lock(unfinished().mutex);
     std::string name = temporary_name(attempt);
     descriptor_ = ::open(name.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+    if (descriptor_ >= 0) unfinished().names.insert(name);
     if (descriptor_ >= 0) temporary_ = std::move(name);
     if (descriptor_ >= 0 || errno != EEXIST) break;
   }
@@ -129,10 +147,11 @@ void Target::commit() {
   if (mode_ && ::fchmod(descriptor_, *mode_) != 0) fail_to_write(path_, errno);
   // Without this a power cut could leave the name on an empty file.
   if (::fdatasync(descriptor_) != 0 && errno != EINVAL) fail_to_write(path_, errno);
+  const std::lock_guard lock(unfinished().mutex);
   if (temporary_.empty()) link_nameless();
   close();
   if (::rename(temporary_.c_str(), final_.c_str()) != 0) fail_to_write(path_, errno);
-  temporary_.clear();
+  unfinished().names.erase(std::exchange(temporary_, ""));
 }
 
 }  // namespace
@@ -216,6 +235,11 @@ AtomicFile::AtomicFile(const std::string& path)
 }
 
 AtomicFile::~AtomicFile() = default;
+
+void AtomicFile::abandon_all() {
+  unfinished().mutex.lock();  // for good
+  for (const std::string& name : unfinished().names) ::unlink(name.c_str());
+}
 
 void AtomicFile::commit() {
   require(good(), "a write to this file has failed before, so it is not kept");

@@ -23,6 +23,10 @@ class AtomicFile : public std::ostream {
   /// Writes what is buffered, to the disk itself, and gives the file its name. Last call.
   void commit();
 
+  /// Removes what is unfinished, and lets no file get its name any more: for whoever ends the
+  /// process.
+  static void abandon_all();
+
  private:
   class Sink;
   std::unique_ptr<Sink> sink_;

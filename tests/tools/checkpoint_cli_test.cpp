@@ -124,6 +124,39 @@ TEST(Checkpoint, KeepsPointsThatOnlySomeStagesHavePassed) {
   }
 }
 
+TEST(Checkpoint, AFileUnderTheNameOfAnotherStepCountsAsDamaged) {
+  const Folder folder;
+  folder.json(every_ten + "--save whole");
+  ASSERT_THAT(names_in(folder.file("c")),
+              ElementsAre("step-20.safetensors", "step-30.safetensors"));
+  folder.write("c/step-30.safetensors", folder.read("c/step-20.safetensors"));
+  const Outcome outcome = folder.run(every_ten + "--resume c --save resumed");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("going on from step 20 instead"));
+  EXPECT_EQ(folder.read("resumed"), folder.read("whole"));
+}
+
+TEST(Checkpoint, TwoRunsDoNotSaveInOneFolder) {
+  const Folder folder;
+  const Outcome outcome = folder.run(every_ten, "mkdir c && flock c");
+  expect_refused(outcome);
+  EXPECT_THAT(outcome.err, HasSubstr("another run is saving there"));
+}
+
+TEST(Checkpoint, OtherTestDataAreAnotherRun) {
+  const Folder folder;
+  folder.write("text", std::string(2000, 'a') + std::string(2000, 'b'));
+  const std::string command =
+      "train --model transformer:sequence=16,width=16,heads=2,layers=1 --stages 1 --schedule bp "
+      "--data text:text --batch-size 8 --steps 4 --checkpoint c --checkpoint-every 2 ";
+  folder.json(command);
+  folder.write("text", std::string(2000, 'a') + std::string(1999, 'b') + "c");
+  const Outcome outcome = folder.run(command + "--resume c");
+  expect_refused(outcome);
+  EXPECT_THAT(outcome.err, HasSubstr("the test data was"));
+  EXPECT_THAT(outcome.err, testing::Not(HasSubstr("the training data was")));
+}
+
 TEST(Checkpoint, SurvivesKillsAtAnyMoment) {
   const Folder folder;
   const std::string long_run =
