@@ -38,13 +38,14 @@ void GradientClipping::visit_state(StateVisitor& visitor) {
   }
 }
 
-void GradientClipping::clip(Stage k) {
+std::vector<Tensor> GradientClipping::clip(Stage k) {
   StageState& stage = state(k);
   ParameterMath& math = stage.module->math();
   std::vector<Tensor> squares = squares_;
   if (clip_.of_stage) squares = {math.square_sum(stage.gradient)};
   if (tied_ != nullptr) squares.push_back(math.square_sum(tied_->sum(k)));
   math.clip(clip_.most, squares, stage.gradient);
+  return squares;
 }
 
 }  // namespace unlatch::exec

@@ -23,8 +23,9 @@ class GradientClipping {
 
   /// The gradient of a batch is whole.
   void note_whole(Stage k);
-  /// Before the step of U, once what is tied has been summed.
-  void clip(Stage k);
+  /// Before the step of U, once what is tied has been summed. Returns the sums of squares, of its
+  /// parts, whose root is the norm; each a double where the stage computes.
+  std::vector<Tensor> clip(Stage k);
   void visit_state(StateVisitor& visitor);
 
  private:

@@ -36,9 +36,9 @@ void JointGradients::note_whole(Stage k) {
   if (clipping_) clipping_->note_whole(k);
 }
 
-void JointGradients::prepare(Stage k) {
+std::vector<Tensor> JointGradients::prepare(Stage k) {
   if (tied_) tied_->replace(k);
-  if (clipping_) clipping_->clip(k);
+  return clipping_ ? clipping_->clip(k) : std::vector<Tensor>{};
 }
 
 void JointGradients::visit_state(StateVisitor& visitor) {

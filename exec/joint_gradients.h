@@ -23,8 +23,9 @@ class JointGradients {
   void note_gradient(const Task& task);
   /// After AR.
   void note_sum(const Task& task);
-  /// Before the step of U: sums what is tied, then clips.
-  void prepare(Stage k);
+  /// Before the step of U: sums what is tied, then clips. Returns what GradientClipping::clip()
+  /// does, nothing where nothing is clipped.
+  std::vector<Tensor> prepare(Stage k);
   void visit_state(StateVisitor& visitor);
 
  private:

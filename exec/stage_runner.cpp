@@ -1,6 +1,7 @@
 #include "exec/stage_runner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "models/drift.h"
@@ -8,6 +9,15 @@
 #include "schedules/properties.h"
 
 namespace unlatch::exec {
+namespace {
+
+double root_of_sum(const std::vector<Tensor>& squares) {
+  double sum = 0;
+  for (const Tensor& of_one : squares) sum += *of_one.data<double>();
+  return std::sqrt(sum);
+}
+
+}  // namespace
 
 StageRunner::StageRunner(const TaskGraph& graph, std::vector<StageModule*> modules, Feed& feed,
                          std::function<double(int)> rate, Observer observer,
@@ -322,7 +332,12 @@ void StageRunner::update(const Task& task) {
     stage.weights = stage.module->copy_of(stage.weights);
   }
   const double rate = rate_of(task);
-  if (joint_) joint_->prepare(task.stage);
+  if (joint_) {
+    const std::vector<Tensor> squares = joint_->prepare(task.stage);
+    if (observer_.norm && !squares.empty()) {
+      observer_.norm(task.stage, batch_of(graph_, task), root_of_sum(squares));
+    }
+  }
   const Tensor before = drifts_.empty() ? Tensor{} : stage.module->copy_of(stage.weights);
   if (copies_) {
     copies_->update(task, rate);

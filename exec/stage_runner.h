@@ -20,6 +20,9 @@ struct Observer {
   std::function<void(MicroBatch, const Loss&)> loss;
   /// Weights of a stage after its update number `version` (from 0).
   std::function<void(Stage, int version, const Tensor& weights)> update;
+  /// Norm of a batch's gradient before it is clipped, of the whole model or of the stage. Of stages
+  /// that compute in host memory.
+  std::function<void(Stage, int batch, double norm)> norm = {};
 };
 
 /// Which forward moves the running statistics of batch norms where a micro-batch is recomputed: F

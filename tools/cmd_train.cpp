@@ -28,7 +28,8 @@ struct Report {
   double ms_per_step() const { return to_ms(metrics.makespan) / tasks.batches; }
   double samples_per_second() const {
     constexpr double ms_per_second = 1000;
-    return plan().mean_batch_size() * ms_per_second / ms_per_step();
+    const int first = run.result.checkpoints.resumed_at.value_or(0);
+    return plan().mean_batch_size(first) * ms_per_second / ms_per_step();
   }
   double period_ms() const { return run.steady.batch_period_ns / 1e6; }
   /// Where the clock is measured, too.

@@ -118,15 +118,13 @@ bool clock_is_simulated(const Arguments& arguments) {
   return simulated;
 }
 
-bool clips_whole_model(const TrainingPlan& plan) { return plan.clip && !plan.clip->of_stage; }
-
 /// The run as a workload for the simulator: of its beginning, to predict the measured one, or whole
 /// and disturbed as asked, to keep its time.
 Workload workload_of(const Arguments& arguments, const TrainingPlan& plan, const TaskGraph& graph,
                      bool keeps_time) {
   Workload workload;
   workload.shape = plan.shape;
-  workload.joint_updates = clips_whole_model(plan);
+  workload.joint_updates = plan.clips_whole_model();
   workload.layers = read_layers(arguments);
   LayerWorkload& layers = *workload.layers;
   layers.batch_size = plan.batch_size;
@@ -191,7 +189,7 @@ Schedule with_summed_copies(const Schedule& schedule, const TrainingPlan& plan) 
 Schedule schedule_of(const TrainingPlan& plan) {
   const Schedule schedule = plan.spec.make(plan.shape);
   if (has_tied_stages(plan)) return with_summed_copies(schedule, plan);
-  return clips_whole_model(plan) ? with_joint_updates(schedule) : schedule;
+  return plan.clips_whole_model() ? with_joint_updates(schedule) : schedule;
 }
 
 /// Local heads are made for micro-batches of one size.

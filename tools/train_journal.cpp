@@ -42,9 +42,26 @@ void TrainJournal::add(MicroBatch i, const exec::Loss& loss) {
   parts.correct += loss.correct;
   parts.samples += loss.samples;
   ++parts.ended;
-  while (!open_.empty() && open_.begin()->first == lines_.size() &&
-         open_.begin()->second.ended == of_batch) {
-    end_batch(open_.begin()->second);
+  end_whole_batches(!plan_.clips_whole_model() || plan_.device);
+}
+
+void TrainJournal::add_norm(int batch, double norm) {
+  const std::lock_guard lock(mutex_);
+  open_[batch].norm = norm;
+  end_whole_batches(false);
+}
+
+void TrainJournal::finish() {
+  end_whole_batches(true);
+  if (file_) file_->close();
+}
+
+void TrainJournal::end_whole_batches(bool without_norms) {
+  while (!open_.empty() && open_.begin()->first == lines_.size()) {
+    const Parts& first = open_.begin()->second;
+    const bool whole = first.ended == plan_.shape.micro_batches;
+    if (!whole || (!without_norms && std::isnan(first.norm))) return;
+    end_batch(first);
     open_.erase(open_.begin());
   }
 }
@@ -54,6 +71,7 @@ void TrainJournal::end_batch(const Parts& parts) {
   lines_.loss.push_back(loss / parts.samples);
   lines_.accuracy.push_back(static_cast<double>(parts.correct) / parts.samples);
   samples_ += plan_.batches.batch(lines_.size() - 1).size;
+  lines_.norm.push_back(parts.norm);
   lines_.time_ms.push_back(time_ms());
   write_line(lines_.size() - 1);
   constexpr std::chrono::seconds between_remarks{2};
@@ -82,6 +100,7 @@ void TrainJournal::write_line(int batch) {
             {"loss", lines_.loss[at]},
             {"accuracy", lines_.accuracy[at]},
             {"lr", plan_.rate_of(batch)},
+            {"gradient_norm", number_json(lines_.norm[at])},
             {"time_ms", lines_.time_ms[at]},
             {"simulated_ms", nullptr}};
   if (plan_.clock) line["simulated_ms"] = to_ms(plan_.clock->losses[at]);
@@ -103,6 +122,7 @@ void TrainJournal::visit_state(exec::StateVisitor& visitor) {
   visitor.value(time);
   visitor.reals_of_any_size("loss", lines_.loss);
   visitor.reals_of_any_size("accuracy", lines_.accuracy);
+  visitor.reals_of_any_size("norm", lines_.norm);
   visitor.reals_of_any_size("time_ms", lines_.time_ms);
   visit_open(visitor);
   if (!visitor.restores()) return;
@@ -122,6 +142,7 @@ void TrainJournal::visit_open(exec::StateVisitor& visitor) {
     visitor.number(parts.correct);
     visitor.number(parts.samples);
     visitor.number(parts.ended);
+    visitor.value(parts.norm);
   }
 }
 

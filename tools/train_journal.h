@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <exception>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -26,9 +27,9 @@ class TrainJournal {
 
   /// Throws RunError for a loss that is no number.
   void add(MicroBatch i, const exec::Loss& loss);
-  void finish() {
-    if (file_) file_->close();
-  }
+  /// Of its gradient before it was clipped; comes after the losses of the batch.
+  void add_norm(int batch, double norm);
+  void finish();
   /// The file is no affair of the task that happened to write to it.
   void rethrow_failed_write() const {
     if (failed_write_) std::rethrow_exception(failed_write_);
@@ -42,18 +43,22 @@ class TrainJournal {
 
  private:
   using Clock = std::chrono::steady_clock;
+  static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
   /// The micro-batches of one batch; ranks end theirs in any order.
   struct Parts {
     std::vector<double> losses;  ///< each the sum over its samples
     int correct = 0, samples = 0, ended = 0;
+    double norm = unknown;
   };
   /// A value a batch.
   struct Lines {
-    std::vector<double> loss, accuracy, time_ms;
+    std::vector<double> loss, accuracy, norm, time_ms;
     int size() const { return static_cast<int>(loss.size()); }
   };
 
+  /// Ends all batches, in order, of which everything is there.
+  void end_whole_batches(bool without_norms);
   void end_batch(const Parts& parts);
   void visit_open(exec::StateVisitor& visitor);
   void write_line(int batch);

@@ -159,6 +159,11 @@ Trained train_on_cpu(const TrainingPlan& plan, const TaskGraph& graph,
       if (stage < first.size()) curve->note(k, version, weights, first[stage]->statistics());
     };
   }
+  if (plan.clips_whole_model()) {
+    observer.norm = [&](Stage k, int batch, double norm) {
+      if (k == Stage{0}) journal.add_norm(batch, norm);  // the same on all
+    };
+  }
   exec::StageRunner runner(graph, modules, feed, rate_of_batch(plan), std::move(observer),
                            lent_heads, plan.statistics, plan.clip);
   CheckpointedRun ran = run_on_cpu(plan, graph, checkpoints, {runner, journal, curve});
@@ -228,7 +233,9 @@ TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
   exec::Feed& feed = ahead ? *ahead : data_feed;
   TrainJournal journal(plan);
   const exec::Observer observer{
-      .loss = [&](MicroBatch i, const exec::Loss& loss) { journal.add(i, loss); }, .update = {}};
+      .loss = [&](MicroBatch i, const exec::Loss& loss) { journal.add(i, loss); },
+      .update = {},
+      .norm = {}};
   std::optional<TestCurve> curve;
   if (plan.test_points) {
     require_statistics_at_hand(plan, graph);

@@ -84,10 +84,10 @@ double TrainingPlan::rate_of(int batch) const {
   return whole * std::pow(static_cast<double>(batches.batch(batch).size) / batch_size, rate_power);
 }
 
-double TrainingPlan::mean_batch_size() const {
+double TrainingPlan::mean_batch_size(int first) const {
   double samples = 0;
-  for (int batch = 0; batch < shape.batches; ++batch) samples += batches.batch(batch).size;
-  return samples / shape.batches;
+  for (int batch = first; batch < shape.batches; ++batch) samples += batches.batch(batch).size;
+  return samples / (shape.batches - first);
 }
 
 TrainingPlan read_plan(const Arguments& arguments, const ScheduleSpec& spec) {

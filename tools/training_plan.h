@@ -44,8 +44,10 @@ struct TrainingPlan {
   /// Samples of micro-batches, the most first.
   std::vector<int> piece_sizes() const { return batches.part_sizes(shape.batches); }
   int piece_size() const { return piece_sizes().front(); }
+  bool clips_whole_model() const { return clip && !clip->of_stage; }
   double rate_of(int batch) const;
-  double mean_batch_size() const;
+  /// Over the batches from one on.
+  double mean_batch_size(int first) const;
 };
 
 /// Reads the flags and loads the data, for one of the command's schedules.

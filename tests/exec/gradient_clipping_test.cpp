@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "exec/host_parameter_math.h"
 #include "schedules/error.h"
 #include "schedules/joint_updates.h"
 #include "tests/exec/chain_descent.h"
@@ -71,6 +72,57 @@ TEST(GradientClipping, OfTheModelIsThatOfOneLargeBatchInEverySynchronousSchedule
   }
   EXPECT_GE(schedules, 16);
   EXPECT_EQ(clipped, schedules) << "the norm must matter";
+}
+
+/// Gradients of the chunks of all ranks, each clipped with the squares of all.
+std::vector<std::vector<double>> clipped(std::vector<std::vector<double>> gradients, double& norm) {
+  HostParameterMath<double> math;
+  BufferPool pool;
+  std::vector<Tensor> tensors, squares;
+  for (const auto& gradient : gradients) {
+    tensors.push_back(pool.take(gradient.size() * sizeof(double)));
+    std::ranges::copy(gradient, tensors.back().data<double>());
+    squares.push_back(math.square_sum(tensors.back()));
+  }
+  double sum = 0;
+  for (const Tensor& of_one : squares) sum += *of_one.data<double>();
+  norm = std::sqrt(sum);
+  for (std::size_t g = 0; g < gradients.size(); ++g) {
+    math.clip(1, squares, tensors[g]);
+    std::ranges::copy(tensors[g].as<double>(), gradients[g].begin());
+  }
+  return gradients;
+}
+
+TEST(O44, TheNumbersOfTheCase) {
+  double norm = 0;
+  const auto near = [](double value) { return testing::DoubleNear(value, 1e-15); };
+  const auto two = clipped({{3}, {4}}, norm);
+  EXPECT_EQ(norm, 5);
+  EXPECT_THAT(two[0], testing::ElementsAre(near(0.6)));
+  EXPECT_THAT(two[1], testing::ElementsAre(near(0.8)));
+  const auto four = clipped({{3}, {4}, {0}, {12}}, norm);
+  EXPECT_EQ(norm, 13);
+  EXPECT_THAT(four[0], testing::ElementsAre(near(3.0 / 13)));
+  EXPECT_THAT(four[1], testing::ElementsAre(near(4.0 / 13)));
+  EXPECT_THAT(four[2], testing::ElementsAre(0));
+  EXPECT_THAT(four[3], testing::ElementsAre(near(12.0 / 13)));
+}
+
+// y = 4, z = 12 and the target 11: gradients 3 and 4.
+TEST(O44, OneParameterAStage) {
+  const TaskGraph graph =
+      with_joint_updates(ScheduleSpec::parse("gpipe").make({.stages = 2, .batches = 1})).build();
+  ChainProblem problem = problem_of(graph);
+  problem.weights = {4, 3};
+  problem.activation = Activation::identity;
+  problem.x.assign(problem.x.size(), 1);
+  problem.y.assign(problem.y.size(), 11);
+  problem.rate = 1;
+  problem.clip = models::GradientClip{.most = 1};
+  EXPECT_THAT(run_chain(graph, problem).final,
+              testing::ElementsAre(testing::DoubleNear(4 - 0.6, 1e-15),
+                                   testing::DoubleNear(3 - 0.8, 1e-15)));
 }
 
 TEST(GradientClipping, OfAStageLooksAtItAlone) {

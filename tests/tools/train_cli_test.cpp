@@ -6,6 +6,7 @@
 #include <sstream>
 #include <vector>
 
+#include "models/safetensors.h"
 #include "tests/tools/program.h"
 
 namespace unlatch::test {
@@ -150,6 +151,40 @@ TEST(Train, EpochsOfARampAreThoseOfTheData) {
   ASSERT_EQ(run["test_curve"].size(), 3u);
   EXPECT_EQ(run["test_curve"][0]["step"], begin(1));
   EXPECT_EQ(run["test_curve"][1]["step"], begin(2));
+}
+
+/// Of a file of --save, one tensor behind the other.
+std::vector<double> weights_in(const Folder& folder, const std::string& name) {
+  std::vector<double> all;
+  for (const auto& tensor : models::read_safetensors(folder.file(name)).tensors) {
+    all.insert(all.end(), tensor.values.begin(), tensor.values.end());
+  }
+  return all;
+}
+
+// A step of plain SGD is the rate times the gradient.
+TEST(Train, SaysTheNormOfEveryGradientThatItMayClip) {
+  const Folder folder;
+  for (const char* schedule :
+       {"bp --stages 3", "1f1b --stages 2 --microbatches 4", "ssgd --replicas 2 --stages 2"}) {
+    SCOPED_TRACE(schedule);
+    const std::string run = fmt::format(
+        "train --model mlp:hidden=32 --data digits --steps 1 --optimizer sgd --clip-norm 1000 "
+        "--metrics m.jsonl --schedule {} ",
+        schedule);
+    folder.json(run + "--lr 1e-30 --save before");
+    folder.json(run + "--lr 1 --save after");
+    const std::vector<double> norms = values_of(folder, "gradient_norm");
+    const std::vector<double> before = weights_in(folder, "before"),
+                              after = weights_in(folder, "after");
+    ASSERT_EQ(before.size(), after.size());
+    double squares = 0;
+    for (std::size_t j = 0; j < before.size(); ++j) squares += std::pow(after[j] - before[j], 2);
+    ASSERT_EQ(norms.size(), 1u);
+    EXPECT_NEAR(norms[0], std::sqrt(squares), 1e-4 * norms[0]);
+  }
+  folder.json("train --model mlp --data digits --steps 1 --schedule bp --metrics m.jsonl");
+  EXPECT_EQ(json::parse(folder.read("m.jsonl"))["gradient_norm"], nullptr);
 }
 
 TEST(Train, SeveralSizesAreRefusedWhereOneIsMeant) {
