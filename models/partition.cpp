@@ -57,22 +57,53 @@ class SuffixTable {
   }
 
  private:
-  /// `combine` of a stage and the rest is no less for a dearer stage or a dearer rest.
   template <class Combine>
   double fill(const Combine& combine) {
     values_.assign(static_cast<std::size_t>(stages_ + 1) * (layers_ + 1), infinity);
     at(stages_, layers_) = 0;
     for (int s = stages_ - 1; s >= 0; --s) {
-      const int after = stages_ - 1 - s;  // stages that still need a layer each
-      for (int first = s; first < layers_ - after; ++first) {
-        for (int last = first; last < layers_ - after; ++last) {
-          const double stage = cost_(first, last, s);
-          if (price_ == Price::grows && combine(stage, 0) >= at(s, first)) break;
-          at(s, first) = std::min(at(s, first), combine(stage, at(s + 1, last + 1)));
-        }
+      const int end = layers_ - (stages_ - 1 - s);  // later stages need a layer each
+      if (price_ == Price::sums) {
+        fill_row(s, {s, end - 1}, {s, end - 1}, combine);
+      } else {
+        for (int first = s; first < end; ++first) fill_one(s, first, {first, end - 1}, combine);
       }
     }
     return at(0, 0);
+  }
+
+  struct Layers {
+    int first, last;
+  };
+
+  /// Both ways to combine have their earliest best last layers in the order of the first ones, as
+  /// prices are sums: largest ones, and squares (the quadrangle inequality). Where a first layer
+  /// has no possible last one, those before it have none either.
+  template <class Combine>
+  void fill_row(int stage, Layers firsts, Layers lasts, const Combine& combine) {
+    if (firsts.first > firsts.last) return;
+    const int middle = firsts.first + (firsts.last - firsts.first) / 2;
+    const Layers possible{std::max(middle, lasts.first), lasts.last};
+    const int best = fill_one(stage, middle, possible, combine);
+    const bool none = best < 0;
+    if (!none) fill_row(stage, {firsts.first, middle - 1}, {lasts.first, best}, combine);
+    fill_row(stage, {middle + 1, firsts.last}, {none ? lasts.first : best, lasts.last}, combine);
+  }
+
+  /// The last layer of the stage that is best, the earliest of equal ones; -1 where none is
+  /// possible.
+  template <class Combine>
+  int fill_one(int stage, int first, Layers lasts, const Combine& combine) {
+    int best = -1;
+    for (int last = lasts.first; last <= lasts.last; ++last) {
+      const double cost = cost_(first, last, stage);
+      if (price_ != Price::any && combine(cost, 0) >= at(stage, first)) break;
+      const double value = combine(cost, at(stage + 1, last + 1));
+      if (value >= at(stage, first)) continue;
+      at(stage, first) = value;
+      best = last;
+    }
+    return best;
   }
 
   double& at(int stage, int layer) {
@@ -121,7 +152,7 @@ std::vector<StageRange> balanced_partition(std::span<const double> layer_costs, 
   }
   auto ranges = best_partition(
       static_cast<int>(layer_costs.size()), stages,
-      [&](int first, int last, int) { return before[last + 1] - before[first]; }, Price::grows);
+      [&](int first, int last, int) { return before[last + 1] - before[first]; }, Price::sums);
   bottleneck(ranges, layer_costs);
   return ranges;
 }

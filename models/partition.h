@@ -21,12 +21,17 @@ std::vector<StageRange> uniform_partition(int layers, int stages);
 /// The smallest largest load, every stage at least one layer, the same split every time (among the
 /// optimal ones the least sum of squares, then the earliest cuts). Exact, by dynamic programming.
 std::vector<StageRange> balanced_partition(std::span<const double> layer_costs, int stages);
-enum class Price { any, grows };  ///< grows: with one layer more, no stage gets cheaper
+/// What is known of the costs of stages, which spares looking at most of them.
+enum class Price {
+  any,
+  grows,  ///< with one layer more, no stage gets cheaper
+  sums    ///< over its layers, each of at least 0, the same on every stage
+};
 /// The same with a price that is not a sum (recompute counts on all stages but the last, say):
 /// cost(first, last, stage).
 std::vector<StageRange> best_partition(int layers, int stages,
                                        const std::function<double(int, int, int)>& cost,
-                                       Price price = Price::any);  ///< growing ones: much faster
+                                       Price price = Price::any);
 /// Explicit sizes "5/3/4". Throws Error unless they are positive and sum to `layers`.
 std::vector<StageRange> explicit_partition(std::string_view sizes, int layers, int stages);
 /// Fills in the costs as sums; returns the index of the largest (lowest on ties).

@@ -122,7 +122,7 @@ std::vector<models::StageRange> asked_partition(const Arguments& arguments,
             before[static_cast<std::size_t>(prices.kind_of[static_cast<std::size_t>(stage)])];
         return sums[static_cast<std::size_t>(last) + 1] - sums[static_cast<std::size_t>(first)];
       },
-      models::Price::grows);
+      prices.costs.size() == 1 ? models::Price::sums : models::Price::grows);
 }
 
 StagePrices prices_of(const std::vector<double>& layer_costs,

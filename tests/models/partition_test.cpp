@@ -123,23 +123,42 @@ TEST(Partition, BestPartitionTakesACostThatDependsOnTheStage) {
   EXPECT_THAT(sizes(best_partition(6, 2, cost)), ElementsAre(2, 4));
 }
 
-TEST(Partition, PricesThatGrowNeedNotAllBeLookedAt) {
+TEST(Partition, WhatIsKnownOfPricesChangesNoSplit) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     std::vector<double> before{0};
     for (int j = 0; j < 23; ++j) {
       before.push_back(before.back() + static_cast<double>(random_bits(seed, j) % 4));
     }
-    const auto cost = [&](int first, int last, int stage) {
-      return (before[last + 1] - before[first]) * (stage % 3 + 1);
-    };
     const int stages = 1 + static_cast<int>(seed % 23);
-    EXPECT_EQ(best_partition(23, stages, cost, Price::grows), best_partition(23, stages, cost));
+    const auto sum = [&](int first, int last, int) { return before[last + 1] - before[first]; };
+    const auto expected = best_partition(23, stages, sum);
+    EXPECT_EQ(best_partition(23, stages, sum, Price::sums), expected);
+    EXPECT_EQ(best_partition(23, stages, sum, Price::grows), expected);
+    const auto growing = [&](int first, int last, int stage) {
+      return sum(first, last, stage) * (stage % 3 + 1);
+    };
+    EXPECT_EQ(best_partition(23, stages, growing, Price::grows),
+              best_partition(23, stages, growing));
   }
 }
 
 TEST(Partition, SplitsThousandsOfLayersOnThousandsOfStages) {
-  const std::vector<double> costs(6000, 1.0);
+  std::vector<double> costs(6000, 1.0);
   EXPECT_THAT(sizes(balanced_partition(costs, 3000)), testing::Each(2));
+  // No bound on the other stages comes from the heavy one, which is alone.
+  costs[3000] = 1e6;
+  const auto ranges = balanced_partition(costs, 3000);
+  expect_cover(ranges, 6000);
+  int heavy = 0, largest = 0;
+  for (const StageRange& range : ranges) {
+    if (range.first <= 3000 && range.last >= 3000) {
+      heavy = range.layers();
+    } else {
+      largest = std::max(largest, range.layers());
+    }
+  }
+  EXPECT_EQ(heavy, 1);
+  EXPECT_EQ(largest, 3) << "5999 layers on 2999 stages, one of them of three";
 }
 
 TEST(Partition, ExplicitSizesAreChecked) {
