@@ -132,6 +132,21 @@ TEST(ModelFile, NamesThePlaceOfEveryFault) {
               HasSubstr("my.json, line 2"));
 }
 
+/// From sizes that each may be had alone.
+TEST(ModelFile, RefusesWhatNoLibraryCounts) {
+  for (const auto& [input, layer] : std::vector<std::pair<const char*, const char*>>{
+           {"[1, 65536, 32768]", R"("linear", "features": 10)"},
+           {"[1, 65536, 65536]", R"("global_average_pool")"},
+           {"[65536, 65536, 65536]", R"("relu")"},
+           {"[1, 60000, 30000]", R"("convolution", "channels": 9, "kernel": 1)"}}) {
+    const std::string text = fmt::format(
+        R"({{"name": "m", "input": {}, "layers": [{{"name": "l", "kind": {}}}]}})", input, layer);
+    EXPECT_THAT(message_of([&] { parse_model(text, "my.json"); }),
+                AllOf(HasSubstr("my.json"), HasSubstr("layer l"), HasSubstr("2147483647")))
+        << input;
+  }
+}
+
 TEST(ModelFile, IsAModelByItsPath) {
   TemporaryDirectory folder;
   const std::string path = folder.write("m.json", bytes_of(unusual)).string();

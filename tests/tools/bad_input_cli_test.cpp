@@ -105,6 +105,23 @@ TEST(BadInput, ShowsControlCharactersRatherThanSendThem) {
   const Folder folder;
   folder.write("run.json", R"({"sche\u001b[31mdule": "bp"})");
   for (const char* command : {"simulate run.json", "simulate --schedule \"$(printf 'a\\033[31m')\"",
+// A sample's tensor can be had, those of a piece cannot.
+TEST(BadInput, RefusesPiecesThatNoLibraryCounts) {
+  const Folder folder;
+  folder.write("wide.json", R"({"name": "m", "input": [1, 16384, 16384], "layers": [
+    {"name": "pool", "kind": "global_average_pool"},
+    {"name": "l", "kind": "linear", "features": 10}]})");
+  for (const char* command :
+       {"train --schedule gpipe --stages 2 --microbatches 2 --batch-size 16 --steps 1",
+        "compare --train --schedule bp --schedule fr --stages 2 --batch-size 8 --steps 1",
+        "profile --batch-size 8"}) {
+    const Outcome outcome = folder.run(fmt::format("{} --data digits --model wide.json", command));
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("wide.json"), HasSubstr("layer pool"),
+                                   HasSubstr("8 samples"), HasSubstr("2147483647")));
+  }
+}
+
                               "simulate --schedule bp --forward \"$(printf '1m\\033s')\""}) {
     const Outcome outcome = folder.run(command);
     expect_refused(outcome);
