@@ -58,6 +58,23 @@ void note_all(LargestTensor& largest, const std::vector<Layer>& layers, SampleSh
   }
 }
 
+std::optional<std::string> norm_of_one_place(const std::vector<Layer>& layers, SampleShape shape) {
+  for (const Layer& layer : layers) {
+    if (std::holds_alternative<BatchNorm>(layer.kind) && shape.height == 1 && shape.width == 1) {
+      return layer.name;
+    }
+    if (const auto* residual = std::get_if<Residual>(&layer.kind)) {
+      for (const auto* branch : {&residual->body, &residual->shortcut}) {
+        if (const auto inner = norm_of_one_place(*branch, shape)) {
+          return fmt::format("{}.{}", layer.name, *inner);
+        }
+      }
+    }
+    shape = output_shape(layer, shape);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void require_countable_input(const Layer& layer, const SampleShape& input) {
@@ -84,6 +101,10 @@ LargestTensor largest_tensor(const Model& model) {
   LargestTensor largest;
   note_all(largest, model.layers, model.input);
   return largest;
+}
+
+std::optional<std::string> one_valued_norm(const Model& model, int samples) {
+  return samples > 1 ? std::nullopt : norm_of_one_place(model.layers, model.input);
 }
 
 }  // namespace unlatch::models

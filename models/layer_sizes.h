@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "models/model.h"
@@ -23,5 +24,9 @@ struct LargestTensor {
   std::int64_t numbers = 0;
 };
 LargestTensor largest_tensor(const Model& model);
+
+/// Name of a batch norm that sees one value a channel in so many samples of the model, if there is
+/// one: what it hands on is its beta, and no gradient comes through it.
+std::optional<std::string> one_valued_norm(const Model& model, int samples);
 
 }  // namespace unlatch::models

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/layer_sizes.h"
 #include "schedules/error.h"
 #include "tools/model_options.h"
 
@@ -11,6 +12,15 @@ void require_pieces_fit(const Arguments& arguments, const TrainingPlan& plan) {
   const std::string name = *arguments.text("model");
   for (const int samples : plan.piece_sizes()) {
     require_piece_fits(name, plan.model, samples);
+    const auto norm = models::one_valued_norm(plan.model, samples);
+    require(!norm,
+            "model {}: batch norm {} sees one value a channel in a micro-batch of {} sample, whose "
+            "variance is 0, so that nothing would be learned in front of it; raise --batch-size or "
+            "lower --microbatches until each holds 2 or more{}, or leave that layer out",
+            name, norm.value_or(""), samples,
+            arguments.has("uneven") || arguments.has("batch-ramp")
+                ? " (--uneven and --batch-ramp make smaller ones)"
+                : "");
   }
 }
 

@@ -8,7 +8,7 @@ namespace unlatch::tools {
 
 // Each throws Error unless ..
 
-/// .. every micro-batch of the run fits.
+/// .. every micro-batch of the run fits, and gives batch norms more than one value a channel.
 void require_pieces_fit(const Arguments& arguments, const TrainingPlan& plan);
 /// .. local heads have micro-batches of the one size that they are made for.
 void require_heads_fit(const TrainingPlan& plan, const TaskGraph& graph);

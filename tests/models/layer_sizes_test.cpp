@@ -82,5 +82,17 @@ TEST(LayerSizes, FindTheLargestTensor) {
   EXPECT_EQ(largest_tensor(text).numbers, 2 * 100 * 100);
 }
 
+TEST(LayerSizes, FindBatchNormsOfOneValueAChannel) {
+  const Layer norm{"n", BatchNorm{}};
+  Model model{.name = "m",
+              .input = {3, 8, 8},
+              .classes = 10,
+              .layers = {norm, {"g", GlobalAveragePool{}}, {"r", Relu{}}}};
+  EXPECT_EQ(one_valued_norm(model, 1), std::nullopt);
+  model.layers.push_back({"b", Residual{.body = {{"x", Relu{}}}, .shortcut = {norm}}});
+  EXPECT_EQ(one_valued_norm(model, 2), std::nullopt);
+  EXPECT_EQ(one_valued_norm(model, 1), "b.n");
+}
+
 }  // namespace
 }  // namespace unlatch::models

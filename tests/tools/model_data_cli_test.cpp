@@ -51,6 +51,28 @@ TEST(ModelFile, IsRefusedWithItsPlace) {
   EXPECT_EQ(folder.files(), 1);
 }
 
+TEST(BatchNorm, NeedsMoreThanOneValueAChannel) {
+  const Folder folder;
+  folder.write("bn.json", R"({"name": "m", "input": [1, 8, 8], "layers": [
+    {"name": "a", "kind": "linear", "features": 16}, {"name": "norm", "kind": "batch_norm"},
+    {"name": "r", "kind": "relu"}, {"name": "l", "kind": "linear", "features": 10}]})");
+  const auto train = [&](const char* flags) {
+    return folder.run(fmt::format(
+        "train --schedule gpipe --stages 2 --steps 2 --data digits --model bn.json {}", flags));
+  };
+  EXPECT_EQ(train("--microbatches 4 --batch-size 8").code, 0);
+  for (const char* flags :
+       {"--microbatches 8 --batch-size 8", "--batch-size 1",
+        "--microbatches 4 --batch-size 7 --uneven yes",
+        "--microbatches 4 --batch-size 8 --batch-ramp start=4,step=4,every=1"}) {
+    const Outcome outcome = train(flags);
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("bn.json: batch norm norm sees one value a channel"),
+                                   HasSubstr("--microbatches")))
+        << flags;
+  }
+}
+
 TEST(NumpyData, TrainsAndIsEvaluated) {
   const Folder folder;
   const auto save = [&](const char* name, const std::string& header, const std::string& array) {
