@@ -246,6 +246,7 @@ FinishedRun run_training(const Arguments& arguments, const ScheduleSpec& spec) {
   require_optimizer_fits(plan.optimizer, graph.learning());
   require_updates(plan, graph);
   require_heads_fit(plan, graph);
+  require_statistics_at_hand(arguments, plan, graph);
   warn_of_too_many_threads(plan.threads, graph);
   std::optional<double> predicted_ms;
   std::vector<models::StageRange> ranges;

@@ -4,6 +4,7 @@
 
 #include "models/layer_sizes.h"
 #include "schedules/error.h"
+#include "tools/measured.h"
 #include "tools/model_options.h"
 
 namespace unlatch::tools {
@@ -22,6 +23,24 @@ void require_pieces_fit(const Arguments& arguments, const TrainingPlan& plan) {
                 ? " (--uneven and --batch-ramp make smaller ones)"
                 : "");
   }
+}
+
+void require_statistics_at_hand(const Arguments& arguments, const TrainingPlan& plan,
+                                const TaskGraph& graph) {
+  const models::StageRange all{0, static_cast<int>(plan.model.layers.size()) - 1};
+  if (plan.evaluate_every == 0 || models::initial_statistics(plan.model, all).empty()) return;
+  const bool compares = arguments.has("train");
+  const std::string asking = arguments.place(compares ? "train" : "evaluate-every");
+  require(!graph.learning().agreement.has_server(),
+          "{} evaluates the model on its way, and the server of {} keeps no running statistics of "
+          "the batch norms of {}; leave {} out",
+          asking, plan.spec.text(), plan.model.name, compares ? "that schedule" : asking);
+  const bool recomputes = std::ranges::count(replaying_stages(graph), true) > 0;
+  require(plan.statistics == exec::StatisticUpdates::forward || !recomputes,
+          "{} evaluates the model on its way, and with {} the recomputation of {} may move the "
+          "running statistics of the batch norms of {} meanwhile; leave {} out",
+          asking, arguments.place("batch-norm-updates"), plan.spec.text(), plan.model.name,
+          arguments.place("batch-norm-updates"));
 }
 
 void require_heads_fit(const TrainingPlan& plan, const TaskGraph& graph) {

@@ -12,6 +12,7 @@ namespace {
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string images = " --data synthetic:3x32x32,samples=40 --batch-size 4 --steps 2";
 
@@ -71,6 +72,27 @@ TEST(BatchNorm, NeedsMoreThanOneValueAChannel) {
                                    HasSubstr("--microbatches")))
         << flags;
   }
+}
+
+// Points of a curve come from running statistics, which a recomputation may move meanwhile.
+TEST(Training, RefusesACurveOnlyWhereRecomputationMovesStatistics) {
+  const Folder folder;
+  const std::string flags =
+      " --stages 2 --steps 2 --batch-size 8 --data digits --batch-norm-updates recompute --model ";
+  const auto compare = [&](const char* schedule, const char* model) {
+    return folder.run(
+        fmt::format("compare --train --schedule bp --schedule {}{}{}", schedule, flags, model));
+  };
+  EXPECT_EQ(compare("fr", "mlp").code, 0);
+  EXPECT_EQ(compare("gpipe", "resnet8:width=2").code, 0);
+  const Outcome compared = compare("fr", "resnet8:width=2");
+  expect_refused(compared);
+  EXPECT_THAT(compared.err, AllOf(HasSubstr("--train"), HasSubstr("--batch-norm-updates"),
+                                  Not(HasSubstr("--evaluate-every"))));
+  const Outcome trained =
+      folder.run("train --schedule fr --evaluate-every epoch" + flags + "resnet8:width=2");
+  expect_refused(trained);
+  EXPECT_THAT(trained.err, AllOf(HasSubstr("--evaluate-every"), HasSubstr("--batch-norm-updates")));
 }
 
 TEST(NumpyData, TrainsAndIsEvaluated) {
