@@ -147,6 +147,33 @@ TEST(ModelFile, RefusesWhatNoLibraryCounts) {
   }
 }
 
+TEST(ModelFile, IsMeantByWhatIsNoShapeOfATransformer) {
+  TemporaryDirectory folder;
+  struct Case {
+    const char* text;
+    const char* message;
+  };
+  for (const auto& [text, message] :
+       {Case{"[]", "[] is no object"},
+        {"null", "null is no object"},
+        {R"([{"name": "a"}, {"name": "b"}])", "a list is no object"},
+        {"{}", "no 'name'"},
+        {R"({"name": "m", "input": [1, 8, 8]})", "no 'layers'"},
+        {R"({"name": "m", "input": [1, 8, 8], "layer": []})", "Did you mean 'layers'"},
+        {R"({"name": "m", "input": [1, 8, 8], "layers": {}})", "layers: must be a list"},
+        {R"({"name": "m", "input": [1, 8, 8], "layers": null})", "layers: must be a list"},
+        {R"({"name": "m", "input": [1, 8, 8], "layers": "2"})", "layers: must be a list"}}) {
+    const std::string path = folder.write("m.json", bytes_of(text)).string();
+    EXPECT_TRUE(names_model_file(path)) << text;
+    EXPECT_THAT(message_of([&] { read_model(path); }), AllOf(HasSubstr(path), HasSubstr(message)))
+        << text;
+  }
+  for (const char* text :
+       {R"({"layers": 2})", R"({"layers": "2", "width": 64})", R"({"heads": 2, "width": 64})"}) {
+    EXPECT_FALSE(names_model_file(folder.write("t.json", bytes_of(text)).string())) << text;
+  }
+}
+
 TEST(ModelFile, IsAModelByItsPath) {
   TemporaryDirectory folder;
   const std::string path = folder.write("m.json", bytes_of(unusual)).string();
