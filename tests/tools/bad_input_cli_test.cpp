@@ -81,6 +81,18 @@ TEST(BadInput, TrainNamesARateOfZero) {
   EXPECT_THAT(outcome.err, HasSubstr("--lr '0.0': must be greater than 0"));
 }
 
+TEST(BadInput, RefusesDevicesWhereFilesAreRead) {
+  const Folder folder;
+  for (const char* command :
+       {"train --schedule bp --model mlp --data text:/dev/zero", "check /dev/zero",
+        "eval --model mlp --data digits --weights /dev/zero", "diff /dev/zero /dev/zero",
+        "train --schedule bp --model zero.json --data digits"}) {
+    const Outcome outcome = folder.run(command, "ln -sf /dev/zero zero.json;");
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("zero"), HasSubstr("it is a device"))) << command;
+  }
+}
+
 TEST(BadInput, RefusesAModelThatNoMachineHolds) {
   const Folder folder;
   for (const char* command : {"train --schedule bp --steps 1", "profile"}) {
@@ -91,20 +103,6 @@ TEST(BadInput, RefusesAModelThatNoMachineHolds) {
   }
 }
 
-// The program waits for the pipe's other end while its limit is read.
-TEST(BadInput, LimitsItsMemorySoThatTheKernelNeedNotKillIt) {
-  const Folder folder;
-  folder.run(
-      "diff pipe pipe & exec 3>pipe; grep 'Max data size' /proc/$!/limits >limit; exec 3>&-; wait "
-      "$!",
-      "mkfifo pipe;");
-  EXPECT_THAT(folder.read("limit"), testing::ContainsRegex("Max data size +[0-9]+ "));
-}
-
-TEST(BadInput, ShowsControlCharactersRatherThanSendThem) {
-  const Folder folder;
-  folder.write("run.json", R"({"sche\u001b[31mdule": "bp"})");
-  for (const char* command : {"simulate run.json", "simulate --schedule \"$(printf 'a\\033[31m')\"",
 // A sample's tensor can be had, those of a piece cannot.
 TEST(BadInput, RefusesPiecesThatNoLibraryCounts) {
   const Folder folder;
@@ -122,6 +120,20 @@ TEST(BadInput, RefusesPiecesThatNoLibraryCounts) {
   }
 }
 
+// The program waits for the pipe's other end while its limit is read.
+TEST(BadInput, LimitsItsMemorySoThatTheKernelNeedNotKillIt) {
+  const Folder folder;
+  folder.run(
+      "diff pipe pipe & exec 3>pipe; grep 'Max data size' /proc/$!/limits >limit; exec 3>&-; wait "
+      "$!",
+      "mkfifo pipe;");
+  EXPECT_THAT(folder.read("limit"), testing::ContainsRegex("Max data size +[0-9]+ "));
+}
+
+TEST(BadInput, ShowsControlCharactersRatherThanSendThem) {
+  const Folder folder;
+  folder.write("run.json", R"({"sche\u001b[31mdule": "bp"})");
+  for (const char* command : {"simulate run.json", "simulate --schedule \"$(printf 'a\\033[31m')\"",
                               "simulate --schedule bp --forward \"$(printf '1m\\033s')\""}) {
     const Outcome outcome = folder.run(command);
     expect_refused(outcome);
