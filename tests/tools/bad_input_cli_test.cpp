@@ -243,6 +243,7 @@ TEST(BadInput, EvalEndsWithOneForWeightsThatAreNone) {
   const Outcome outcome = folder.run("eval --weights w --model mlp --data digits");
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("no finite number"));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("the loss is not a number"), Not(HasSubstr("nan"))));
 }
 
 TEST(BadInput, MomentumIsNotAppliedTwiceToCompressedGradients) {
