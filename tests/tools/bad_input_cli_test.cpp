@@ -74,11 +74,13 @@ TEST(BadInput, TrainLooksForTheLibrariesOfTheCudaLibraryWhereItIsTold) {
   EXPECT_THAT(loaded.err, HasSubstr("is no CUDA library of unlatch"));
 }
 
-TEST(BadInput, TrainNamesARateOfZero) {
+TEST(BadInput, TrainNamesARateThatIsNotAboveZero) {
   const Folder folder;
-  const Outcome outcome = folder.run("train --steps 1 --lr 0.0" + mlp);
-  expect_refused(outcome);
-  EXPECT_THAT(outcome.err, HasSubstr("--lr '0.0': must be greater than 0"));
+  for (const char* rate : {"0.0", "-1", "inf", "fast"}) {
+    const Outcome outcome = folder.run(fmt::format("train --steps 1 --lr {}{}", rate, mlp));
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, HasSubstr(fmt::format("--lr '{}': must be greater than 0", rate)));
+  }
 }
 
 TEST(BadInput, RefusesDevicesWhereFilesAreRead) {
