@@ -19,6 +19,8 @@ constexpr int most = 1 << 20;
 std::string text_of(const std::string& path) {
   std::error_code error;
   require(std::filesystem::exists(path, error), "cannot read '{}': there is no such file", path);
+  require(!std::filesystem::is_fifo(path, error),
+          "cannot read '{}': it is a pipe, and a model is read more than once; give a file", path);
   const std::vector<std::uint8_t> bytes = ByteSource::open(path).read_all();
   return {bytes.begin(), bytes.end()};
 }

@@ -1,6 +1,8 @@
 // Models as JSON: what is written is read as the same, and every fault has its place.
 #include "models/model_file.h"
 
+#include <sys/stat.h>
+
 #include "models/layer_facts.h"
 #include "tests/models/support.h"
 
@@ -172,6 +174,14 @@ TEST(ModelFile, IsMeantByWhatIsNoShapeOfATransformer) {
        {R"({"layers": 2})", R"({"layers": "2", "width": 64})", R"({"heads": 2, "width": 64})"}) {
     EXPECT_FALSE(names_model_file(folder.write("t.json", bytes_of(text)).string())) << text;
   }
+}
+
+TEST(ModelFile, IsNoPipe) {
+  TemporaryDirectory folder;
+  const std::string path = (folder.path() / "m.json").string();
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT(message_of([&] { names_model_file(path); }),
+              AllOf(HasSubstr(path), HasSubstr("it is a pipe")));
 }
 
 TEST(ModelFile, IsAModelByItsPath) {
