@@ -9,10 +9,18 @@
 #include "exec/data_feed.h"
 #include "exec/dnn_chain.h"
 #include "exec/dnn_loss.h"
+#include "models/layer_sizes.h"
 #include "schedules/error.h"
 
 namespace unlatch::exec {
 namespace {
+
+/// Samples at once: as asked, or fewer where a tensor of them would be very large.
+int batch_size_for(const models::Model& model, int asked) {
+  constexpr std::int64_t most_numbers = std::int64_t{1} << 28;
+  const std::int64_t a_sample = std::max<std::int64_t>(models::largest_tensor(model).numbers, 1);
+  return static_cast<int>(std::clamp<std::int64_t>(most_numbers / a_sample, 1, asked));
+}
 
 /// A model in inference mode for one batch size.
 class InferenceModel {
@@ -114,7 +122,8 @@ Evaluation evaluate(const models::Model& model, std::span<const float> weights,
   const OneMathsThread one_thread;
   // Inference only reads the statistics.
   const Flat flat{weights.data(), nullptr, const_cast<float*>(statistics.data())};
-  Evaluator evaluator(model, flat, data, std::min(options.batch_size, data.samples()));
+  const int size = batch_size_for(model, std::min(options.batch_size, data.samples()));
+  Evaluator evaluator(model, flat, data, size);
   require(static_cast<std::int64_t>(weights.size()) == evaluator.model().weights() &&
               static_cast<std::int64_t>(statistics.size()) == evaluator.model().statistics(),
           "evaluation: model {} has {} weights and {} statistics, {} and {} were given", model.name,

@@ -8,9 +8,11 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <new>
 #include <system_error>
 
 #include "schedules/error.h"
+#include "schedules/readable_file.h"
 
 namespace unlatch::models {
 
@@ -20,22 +22,29 @@ bool is_gzip(std::span<const std::uint8_t> bytes) {
   return bytes.size() >= 2 && bytes[0] == 0x1F && bytes[1] == 0x8B;
 }
 
-}  // namespace
-
-std::vector<std::uint8_t> read_file(const std::filesystem::path& path) {
-  std::error_code error;
-  require(!std::filesystem::is_directory(path, error), "{}: is a directory, not a file",
-          path.string());
+std::vector<std::uint8_t> bytes_of(const std::filesystem::path& path, const ReadableFile& kind) {
   std::ifstream file(path, std::ios::binary);
   require(file.is_open(), "{}: cannot be opened: {}", path.string(), std::strerror(errno));
   std::vector<std::uint8_t> bytes;
   std::vector<char> part(std::size_t{1} << 16);
   while (file.read(part.data(), static_cast<std::streamsize>(part.size())) || file.gcount() > 0) {
     bytes.insert(bytes.end(), part.begin(), part.begin() + file.gcount());
+    kind.require_bounded(bytes.size());
   }
   require(!file.bad(), "{}: cannot be read to its end", path.string());
   require(!bytes.empty(), "{}: the file is empty", path.string());
   return bytes;
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> read_file(const std::filesystem::path& path) {
+  const ReadableFile kind(path.string());
+  try {
+    return bytes_of(path, kind);
+  } catch (const std::bad_alloc&) {
+    kind.fail_too_large();
+  }
 }
 
 /// One zlib stream; gzip members that follow each other are one stream of bytes.
@@ -116,13 +125,22 @@ std::size_t ByteSource::take(std::span<std::uint8_t> out) {
   return count;
 }
 
+/// Of unpacked data, which a file much smaller than memory may have.
+void ByteSource::grow(std::vector<std::uint8_t>& bytes, std::size_t size) const {
+  try {
+    bytes.resize(size);
+  } catch (const std::bad_alloc&) {
+    fail("{}: its data are too large for the memory of this machine", name_);
+  }
+}
+
 std::vector<std::uint8_t> ByteSource::read(std::uint64_t count, const char* what) {
   constexpr std::uint64_t chunk = std::uint64_t{1} << 20;
   std::vector<std::uint8_t> bytes;
   while (bytes.size() < count) {
     const std::size_t had = bytes.size();
     const std::uint64_t more = std::min(count - had, std::max<std::uint64_t>(chunk, had));
-    bytes.resize(had + more);
+    grow(bytes, had + more);
     const std::size_t got = take(std::span(bytes).subspan(had));
     require(got == more, "{}: the file is truncated: {} should take {} bytes, only {} are there",
             name_, what, count, had + got);
@@ -135,7 +153,7 @@ std::vector<std::uint8_t> ByteSource::read_all() {
   for (;;) {
     const std::size_t had = bytes.size();
     const std::size_t more = std::max<std::size_t>(std::size_t{1} << 20, had);
-    bytes.resize(had + more);
+    grow(bytes, had + more);
     const std::size_t got = take(std::span(bytes).subspan(had));
     bytes.resize(had + got);
     if (got < more) return bytes;

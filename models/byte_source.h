@@ -10,7 +10,7 @@
 
 namespace unlatch::models {
 
-/// The file as it is. Throws Error if it cannot be read or is empty.
+/// The file as it is. Throws Error if it cannot be read, is no file or pipe, is empty or too large.
 std::vector<std::uint8_t> read_file(const std::filesystem::path& path);
 
 /// Reads once, front to back. Every read throws Error, naming the source, for damaged gzip data.
@@ -37,6 +37,7 @@ class ByteSource {
   struct Inflater;
   /// Up to out.size() bytes; fewer only at the end.
   std::size_t take(std::span<std::uint8_t> out);
+  void grow(std::vector<std::uint8_t>& bytes, std::size_t size) const;
 
   std::string name_;
   std::vector<std::uint8_t> file_;

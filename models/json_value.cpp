@@ -78,7 +78,8 @@ bool JsonValue::is_empty_list() const { return is_list() && json_->empty(); }
 bool JsonValue::has(const char* key) const { return json_->contains(key); }
 
 void JsonValue::require_object(const std::vector<std::string_view>& keys) const {
-  require(json_->is_object(), "{}: {} is no object", place_, json_->dump());
+  const bool is_long = json_->is_array() && json_->size() > 1;
+  require(json_->is_object(), "{}: {} is no object", place_, is_long ? "a list" : json_->dump());
   for (const auto& [key, value] : json_->items()) {
     require(std::ranges::find(keys, key) != keys.end(), "{}: unknown key '{}'; the keys are {}.{}",
             place_, key, fmt::join(keys, ", "), suggest(key, keys));

@@ -4,12 +4,16 @@
 #include <algorithm>
 #include <numeric>
 
+#include "models/layer_sizes.h"
 #include "models/overloaded.h"
 #include "schedules/error.h"
 
 namespace unlatch::models {
 
 namespace {
+
+/// Of a window that can go so far.
+int places(std::int64_t room, int stride) { return static_cast<int>(room / stride + 1); }
 
 SampleShape convolved(const std::string& name, const Convolution& convolution,
                       const SampleShape& input) {
@@ -22,13 +26,14 @@ SampleShape convolved(const std::string& name, const Convolution& convolution,
           "layer {}: {} groups do not divide its {} inputs and {} outputs; the number of groups "
           "must divide both",
           name, groups, input.channels, out);
-  const int height = input.height + 2 * padding - kernel;
-  const int width = input.width + 2 * padding - kernel;
+  const std::int64_t around = 2 * std::int64_t{padding} - kernel;
+  const std::int64_t height = input.height + around;
+  const std::int64_t width = input.width + around;
   require(height >= 0 && width >= 0,
           "layer {}: a {}x{} kernel with padding {} does not fit into its {}x{} input; use larger "
           "images or a smaller model",
           name, kernel, kernel, padding, input.height, input.width);
-  return {out, height / stride + 1, width / stride + 1};
+  return {out, places(height, stride), places(width, stride)};
 }
 
 SampleShape pooled(const std::string& name, const MaxPool& pool, const SampleShape& input) {
@@ -37,13 +42,14 @@ SampleShape pooled(const std::string& name, const MaxPool& pool, const SampleSha
           "layer {}: pooling needs a positive kernel and stride and a padding below the kernel, "
           "not kernel {}, stride {}, padding {}",
           name, kernel, stride, padding);
-  const int height = input.height + 2 * padding - kernel;
-  const int width = input.width + 2 * padding - kernel;
+  const std::int64_t around = 2 * std::int64_t{padding} - kernel;
+  const std::int64_t height = input.height + around;
+  const std::int64_t width = input.width + around;
   require(height >= 0 && width >= 0,
           "layer {}: a {}x{} pooling window with padding {} does not fit into its {}x{} input; use "
           "larger images or a smaller model",
           name, kernel, kernel, padding, input.height, input.width);
-  return {input.channels, height / stride + 1, width / stride + 1};
+  return {input.channels, places(height, stride), places(width, stride)};
 }
 
 SampleShape chained(const std::vector<Layer>& layers, SampleShape shape) {
@@ -133,8 +139,9 @@ SampleShape output_shape(const Layer& layer, const SampleShape& input) {
   require(input.channels >= 1 && input.height >= 1 && input.width >= 1,
           "layer {}: its input {}x{}x{} is empty", layer.name, input.channels, input.height,
           input.width);
+  require_countable_input(layer, input);
   require_image(layer, input);
-  return std::visit(
+  const SampleShape output = std::visit(
       Overloaded{
           [&](const Convolution& c) { return convolved(layer.name, c, input); },
           [&](const BatchNorm&) { return input; },
@@ -170,6 +177,8 @@ SampleShape output_shape(const Layer& layer, const SampleShape& input) {
           [&](const CausalSelfAttention& a) { return attended(layer.name, a, input); },
       },
       layer.kind);
+  require_countable(layer, input, output);
+  return output;
 }
 
 std::vector<Parameter> parameters(const Layer& layer, const SampleShape& input) {

@@ -29,6 +29,8 @@ std::int64_t products(const Convolution& c, const SampleShape& input, const Samp
   return output.elements() * (input.channels / c.groups) * c.kernel * c.kernel;
 }
 
+std::int64_t window(const MaxPool& pool) { return std::int64_t{pool.kernel} * pool.kernel; }
+
 bool keeps_input(const Layer& layer) {
   return std::holds_alternative<Convolution>(layer.kind) ||
          std::holds_alternative<BatchNorm>(layer.kind) ||
@@ -105,7 +107,7 @@ std::int64_t forward_flops(const Layer& layer, const SampleShape& input) {
           // Mean 1, variance 3, normalisation 2, gamma and beta 2.
           [&](const BatchNorm&) { return 8 * in; },
           [&](const Relu&) { return in; },
-          [&](const MaxPool& pool) { return out * (pool.kernel * pool.kernel - 1); },
+          [&](const MaxPool& pool) { return out * (window(pool) - 1); },
           [&](const GlobalAveragePool&) { return in; },
           [&](const Linear& linear) {
             return 2 * input.features() * out + (linear.bias ? out : 0);
@@ -174,7 +176,7 @@ std::int64_t tape_bytes(const Layer& layer, const SampleShape& input) {
   return std::visit(
       Overloaded{
           [&](const MaxPool& pool) {
-            const std::int64_t place_bytes = pool.kernel * pool.kernel <= 256 ? 1 : 4;
+            const std::int64_t place_bytes = window(pool) <= 256 ? 1 : 4;
             return place_bytes * output_shape(layer, input).elements();
           },
           [&](const Residual& residual) { return residual_tape(residual, input); },

@@ -19,6 +19,8 @@ constexpr int most = 1 << 20;
 std::string text_of(const std::string& path) {
   std::error_code error;
   require(std::filesystem::exists(path, error), "cannot read '{}': there is no such file", path);
+  require(!std::filesystem::is_fifo(path, error),
+          "cannot read '{}': it is a pipe, and a model is read more than once; give a file", path);
   const std::vector<std::uint8_t> bytes = ByteSource::open(path).read_all();
   return {bytes.begin(), bytes.end()};
 }
@@ -254,13 +256,23 @@ void number(std::vector<Layer>& layers, int& next) {
   }
 }
 
+/// Whose layers are counted, and all alike. What is neither is a model file with a fault.
+bool is_transformer_shape(const nlohmann::json& json) {
+  if (!json.is_object()) return false;
+  const auto layers = json.find("layers");
+  if (layers != json.end() && (layers->is_number() || layers->is_array())) {
+    return layers->is_number();
+  }
+  return json.contains("width") || json.contains("heads");
+}
+
 }  // namespace
 
 bool names_model_file(std::string_view specification) {
   const std::string path(specification.substr(0, specification.find(':')));
   if (!path.ends_with(".json")) return false;
   const nlohmann::json json = parse_json(text_of(path), path);
-  return json.is_object() && json.contains("layers") && json["layers"].is_array();
+  return !is_transformer_shape(json);
 }
 
 Model parse_model(const std::string& text, const std::string& place) {

@@ -8,7 +8,8 @@
 
 namespace unlatch::models {
 
-/// Whether it names a JSON file that lists layers, and not the shape of a transformer.
+/// Whether it names a JSON file that is not the shape of a transformer (transformer.h), and so
+/// should list layers.
 bool names_model_file(std::string_view specification);
 
 /// {"name", "input": [channels, height, width], "layers": [..]}, or of text "tokens": N for the

@@ -17,6 +17,9 @@ constexpr std::string_view hint =
     "numpy needs images.npy and labels.npy, or train_images.npy, train_labels.npy, test_images.npy "
     "and test_labels.npy";
 
+constexpr NumpyUse of_images{"images are uint8 or float32", "float32"};
+constexpr NumpyUse of_labels{"labels are whole numbers", "int64"};
+
 SampleShape shape_of(const NumpyArray& images) {
   const std::vector<std::int64_t>& sides = images.shape;
   require(
@@ -41,8 +44,7 @@ void set_images(Dataset& data, NumpyArray images) {
     data.pixels = std::move(images.bytes);
     return;
   }
-  require(images.type == "<f4", "{}: holds numbers of type {}; images are uint8 or float32",
-          images.name, images.type);
+  require_type(images, images.type == "<f4", of_images);
   data.scale = 1;
   data.floats.resize(images.bytes.size() / sizeof(float));
   std::memcpy(data.floats.data(), images.bytes.data(), images.bytes.size());
@@ -55,6 +57,7 @@ void set_labels(Dataset& data, const NumpyArray& labels) {
   constexpr std::int64_t most_classes = 1'000'000;
   require(labels.shape.size() == 1, "{}: has the shape {}; labels are a list, one a sample",
           labels.name, fmt::join(labels.shape, "x"));
+  require_type(labels, labels.type != "<f4", of_labels);
   for (const std::int64_t label : whole_numbers(labels)) {
     require(label >= 0 && label < most_classes, "{}: label {} of sample {} is out of range 0..{}",
             labels.name, label, data.labels.size(), most_classes - 1);
@@ -68,8 +71,8 @@ Dataset read_part(const std::filesystem::path& directory, std::string_view prefi
   };
   Dataset data;
   data.name = "numpy";
-  NumpyArray images = read_numpy(find("images"));
-  const NumpyArray labels = read_numpy(find("labels"));
+  NumpyArray images = read_numpy(find("images"), of_images);
+  const NumpyArray labels = read_numpy(find("labels"), of_labels);
   const std::int64_t count = images.shape.empty() ? 0 : images.shape.front();
   const std::string name = images.name;
   set_images(data, std::move(images));

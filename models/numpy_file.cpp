@@ -124,8 +124,13 @@ Header read_header(ByteSource& file) {
   return header;
 }
 
+[[noreturn]] void fail_type(const std::string& file, const std::string& type, const NumpyUse& use) {
+  fail("{}: holds numbers of type {}; {}; write them with a.astype('{}')", file, type, use.types,
+       use.type);
+}
+
 /// Throws Error for a type that cannot be read, with what to do.
-std::size_t bytes_of(const std::string& file, const std::string& type) {
+std::size_t bytes_of(const std::string& file, const std::string& type, const NumpyUse& use) {
   constexpr std::string_view read[] = {"|u1", "|i1", "<u2", "<i2", "<u4",
                                        "<i4", "<u8", "<i8", "<f4"};
   if (std::ranges::find(read, type) != std::end(read)) {
@@ -135,10 +140,7 @@ std::size_t bytes_of(const std::string& file, const std::string& type) {
           "{}: its numbers ({}) are big endian; write them with "
           "a.astype(a.dtype.newbyteorder('<'))",
           file, type);
-  fail(
-      "{}: holds numbers of type {}; those that can be read are whole numbers (such as uint8 and "
-      "int64) and float32; write them with a.astype('float32')",
-      file, type);
+  fail_type(file, type, use);
 }
 
 }  // namespace
@@ -147,14 +149,14 @@ std::int64_t NumpyArray::elements() const {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-NumpyArray read_numpy(const std::filesystem::path& path) {
+NumpyArray read_numpy(const std::filesystem::path& path, const NumpyUse& use) {
   ByteSource file = ByteSource::open(path);
   const Header header = read_header(file);
   require(!*header.fortran,
           "{}: is in Fortran's order, its first index fastest; write it with "
           "numpy.ascontiguousarray(a)",
           file.name());
-  const std::size_t size = bytes_of(file.name(), *header.type);
+  const std::size_t size = bytes_of(file.name(), *header.type, use);
   std::int64_t elements = 1;
   for (const std::int64_t side : *header.shape) {
     require(side >= 1 && side <= most_elements / elements,
@@ -170,9 +172,11 @@ NumpyArray read_numpy(const std::filesystem::path& path) {
   return array;
 }
 
+void require_type(const NumpyArray& array, bool allowed, const NumpyUse& use) {
+  if (!allowed) fail_type(array.name, array.type, use);
+}
+
 std::vector<std::int64_t> whole_numbers(const NumpyArray& array) {
-  require(array.type[1] != 'f', "{}: holds floats ({}); it must hold whole numbers", array.name,
-          array.type);
   const bool is_signed = array.type[1] == 'i';
   const auto size = static_cast<std::size_t>(array.type.back() - '0');
   std::vector<std::int64_t> numbers;

@@ -89,11 +89,7 @@ void set_key(Straggler& straggler, const KindName& kind, std::string_view place,
           "{}: unknown key '{}'; the keys are {}.{}", place, key, fmt::join(kind.keys, ", "),
           suggest(key, kind.keys));
   const std::string setting = fmt::format("{}: {}", place, key);
-  const auto positive = [&](double most) {
-    const double number = parse_number(setting, value, 0, most);
-    require(number > 0, "{} '{}': must be greater than 0", setting, value);
-    return number;
-  };
+  const auto positive = [&](double most) { return parse_positive(setting, value, most); };
   const auto duration = [&] {
     const nanoseconds t = parse_duration(setting, value);
     require(t > nanoseconds{0}, "{} '{}': must be longer than 0", setting, value);

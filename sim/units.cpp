@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <span>
 
 namespace unlatch::sim {
@@ -131,13 +132,30 @@ bool parse_switch(std::string_view setting, std::string_view text) {
   fail("{} '{}': must be yes or no (on/off, true/false and 1/0 mean the same)", setting, text);
 }
 
-double parse_number(std::string_view setting, std::string_view text, double least, double most) {
+namespace {
+
+/// No number where it is none, or not finite.
+double finite_number(std::string_view text) {
   const std::string_view word = trimmed(text);
   double value = 0;
   const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   const bool whole_text = error == std::errc() && rest == word.data() + word.size();
-  require(whole_text && std::isfinite(value) && value >= least && value <= most,
-          "{} '{}': must be a finite number {}{}", setting, text,
+  return whole_text && std::isfinite(value) ? value : std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace
+
+double parse_positive(std::string_view setting, std::string_view text, double most) {
+  const double value = finite_number(text);
+  require(value > 0 && value <= most, "{} '{}': must be greater than 0{}{}", setting, text,
+          std::isfinite(most) ? fmt::format(" and at most {}", most) : " and finite",
+          comma_hint(text));
+  return value;
+}
+
+double parse_number(std::string_view setting, std::string_view text, double least, double most) {
+  const double value = finite_number(text);
+  require(value >= least && value <= most, "{} '{}': must be a finite number {}{}", setting, text,
           std::isfinite(most) ? fmt::format("in {}..{}", least, most) : fmt::format(">= {}", least),
           comma_hint(text));
   return value;

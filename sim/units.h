@@ -24,6 +24,8 @@ double parse_rate(std::string_view setting, std::string_view text);
 bool parse_switch(std::string_view setting, std::string_view text);
 /// A finite number in [least, most].
 double parse_number(std::string_view setting, std::string_view text, double least, double most);
+/// A finite number in (0, most].
+double parse_positive(std::string_view setting, std::string_view text, double most);
 /// A whole number in [least, most].
 std::int64_t parse_whole(std::string_view setting, std::string_view text, std::int64_t least,
                          std::int64_t most);

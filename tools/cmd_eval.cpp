@@ -15,6 +15,11 @@
 namespace unlatch::tools {
 namespace {
 
+std::string loss_text(double loss) {
+  if (std::isfinite(loss)) return fmt::format("loss {:.4f}", loss);
+  return std::isnan(loss) ? "the loss is not a number" : "the loss is infinite";
+}
+
 int run(const Arguments& arguments) {
   const auto path = arguments.text("weights");
   const auto data_name = arguments.text("data");
@@ -37,9 +42,9 @@ int run(const Arguments& arguments) {
                 {"correct", result.correct},
                 {"samples", result.samples}});
   } else {
-    print(fmt::format("{} on the test part of {}: accuracy {:.2f}% ({} of {}), loss {:.4f}\n",
-                      model.name, *data_name, result.accuracy * 100, result.correct, result.samples,
-                      result.loss));
+    print(fmt::format("{} on the test part of {}: accuracy {:.2f}% ({} of {}), {}\n", model.name,
+                      *data_name, result.accuracy * 100, result.correct, result.samples,
+                      loss_text(result.loss)));
   }
   if (std::isfinite(result.loss)) return 0;
   finish_output();

@@ -197,6 +197,9 @@ int run(const Arguments& arguments) {
   models::Model model = asked_model_for(arguments, data);
   auto sizes = asked_list(arguments, "batch-size", {64}, data.train.samples());
   const Subject subject{std::move(data), std::move(model), std::move(sizes)};
+  for (const int samples : subject.sizes) {
+    require_piece_fits(*arguments.text("model"), subject.model, samples);
+  }
   require_trains_there(arguments, subject.model);
   const auto device = asked_device_to_measure(arguments);
   ProfileOutput output(arguments);

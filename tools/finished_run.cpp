@@ -10,6 +10,7 @@
 #include "schedules/joint_updates.h"
 #include "sim/time_order.h"
 #include "tools/placed_errors.h"
+#include "tools/run_checks.h"
 #include "tools/terminal.h"
 #include "tools/training.h"
 
@@ -192,22 +193,6 @@ Schedule schedule_of(const TrainingPlan& plan) {
   return plan.clips_whole_model() ? with_joint_updates(schedule) : schedule;
 }
 
-/// Local heads are made for micro-batches of one size.
-void require_heads_fit(const TrainingPlan& plan, const TaskGraph& graph) {
-  require(plan.piece_sizes().size() == 1 ||
-              graph.learning().local_gradients.source == GradientSource::next_stage,
-          "{}: its local heads take micro-batches of one size; leave out --uneven and --batch-ramp",
-          plan.spec.text());
-}
-
-/// Of a schedule that gathers the gradients of more batches than there are.
-void require_updates(const TrainingPlan& plan, const TaskGraph& graph) {
-  const bool updates =
-      std::ranges::any_of(graph.ids(), [&](TaskId id) { return graph.task(id).op == Op::update; });
-  require(updates, "{} reaches no update in {} batch{}, so nothing would be learned; train longer",
-          plan.spec.text(), plan.shape.batches, plan.shape.batches == 1 ? "" : "es");
-}
-
 /// The period of a batch in ms; the clock of the plan where the simulation keeps time.
 double predict(TrainingPlan& plan, const Workload& workload, bool keeps_time) {
   const Simulation simulation = simulate(plan.spec, workload);
@@ -237,6 +222,7 @@ FlagGroup clock_flags() {
 
 void warm_up(const Arguments& arguments, const ScheduleSpec& spec) {
   TrainingPlan plan = read_plan(arguments, spec);
+  require_pieces_fit(arguments, plan);
   constexpr int few_batches = 3;
   plan.shape.batches = std::min(plan.shape.batches, few_batches);
   plan.test_points.reset();
@@ -248,6 +234,7 @@ void warm_up(const Arguments& arguments, const ScheduleSpec& spec) {
 FinishedRun run_training(const Arguments& arguments, const ScheduleSpec& spec) {
   const bool keeps_time = clock_is_simulated(arguments);
   TrainingPlan plan = read_plan(arguments, spec);
+  require_pieces_fit(arguments, plan);
   require(!keeps_time || !has_tied_stages(plan),
           "--clock simulated with a tied head: the time that stages wait for the sum of its "
           "gradients is not simulated; train it on one stage, or a head with weights of its own");
@@ -257,6 +244,7 @@ FinishedRun run_training(const Arguments& arguments, const ScheduleSpec& spec) {
   require_optimizer_fits(plan.optimizer, graph.learning());
   require_updates(plan, graph);
   require_heads_fit(plan, graph);
+  require_statistics_at_hand(arguments, plan, graph);
   warn_of_too_many_threads(plan.threads, graph);
   std::optional<double> predicted_ms;
   std::vector<models::StageRange> ranges;

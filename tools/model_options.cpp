@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "models/layer_sizes.h"
 #include "models/model_file.h"
 #include "models/network_family.h"
 #include "models/specification.h"
@@ -23,13 +24,13 @@ std::string asked_name(const Arguments& arguments) {
 }
 
 /// Weights and their gradients alone; tapes and further weight versions come on top.
-void require_memory(const models::Model& model) {
+void require_memory(std::string_view name, const models::Model& model) {
   const double bytes = 2.0 * sizeof(float) * static_cast<double>(models::parameter_count(model));
   const std::int64_t machine = memory_bytes();
   require(bytes <= static_cast<double>(machine),
           "model {}: its {} parameters and their gradients need {:.0f} GiB of memory, this machine "
           "has {}; choose a smaller model",
-          model.name, models::parameter_count(model), bytes / (1 << 30), sim::format_size(machine));
+          name, models::parameter_count(model), bytes / (1 << 30), sim::format_size(machine));
 }
 
 /// Where shapes of transformers do as well.
@@ -56,14 +57,31 @@ models::Model asked_model(const Arguments& arguments) {
 }
 
 models::Model asked_model_for(const Arguments& arguments, models::DataSplit& data) {
+  const std::string name = asked_name(arguments);
   return reading(arguments, "model", [&] {
-    models::Model model =
-        models::make_model(asked_name(arguments), data.train.shape, data.train.classes);
+    models::Model model = models::make_model(name, data.train.shape, data.train.classes);
     models::cut_windows(data, model.input);
     models::require_fits(data.train, model.input);
-    require_memory(model);
+    require_memory(name, model);
+    require_piece_fits(name, model, 1);
     return model;
   });
+}
+
+void require_piece_fits(std::string_view name, const models::Model& model, int samples) {
+  const models::LargestTensor largest = models::largest_tensor(model);
+  const std::string what = fmt::format("model {}: layer {} has a tensor of {} numbers a sample",
+                                       name, largest.layer, largest.numbers);
+  const std::string advice = samples > 1 ? "fewer samples at once" : "a smaller model";
+  require(largest.numbers <= models::most_numbers / samples,
+          "{}, and {} samples at once have more than the {} of a tensor; choose {}", what, samples,
+          models::most_numbers, advice);
+  const double bytes = sizeof(float) * static_cast<double>(largest.numbers) * samples;
+  const std::int64_t machine = memory_bytes();
+  require(
+      bytes <= static_cast<double>(machine),
+      "{}, which is {:.0f} GiB for {} sample{} at once; this machine has {} of memory; choose {}",
+      what, bytes / (1 << 30), samples, samples == 1 ? "" : "s", sim::format_size(machine), advice);
 }
 
 models::ModelFacts asked_facts(const Arguments& arguments, double element_bytes) {

@@ -20,6 +20,10 @@ models::Model asked_model(const Arguments& arguments);
 /// Error when they do not fit.
 models::Model asked_model_for(const Arguments& arguments, models::DataSplit& data);
 
+/// Throws Error, naming the layer, where a tensor of so many samples of a model, which was asked
+/// for by that name, is larger than libraries count or this machine holds.
+void require_piece_fits(std::string_view name, const models::Model& model, int samples);
+
 /// What the layers of the model cost, which may be a transformer's shape; `element_bytes` of an
 /// activation.
 models::ModelFacts asked_facts(const Arguments& arguments, double element_bytes);

@@ -22,22 +22,6 @@
 #include "tools/train_journal.h"
 
 namespace unlatch::tools {
-namespace {
-
-/// A stage's weights must be seen where its statistics stand still: in its own update.
-void require_statistics_at_hand(const TrainingPlan& plan, const TaskGraph& graph) {
-  const models::StageRange all{0, static_cast<int>(plan.model.layers.size()) - 1};
-  if (models::initial_statistics(plan.model, all).empty()) return;
-  require(!graph.learning().agreement.has_server(),
-          "--evaluate-every with {}: the server keeps no running statistics of the batch norms of "
-          "{}; leave it out",
-          plan.spec.text(), plan.model.name);
-  require(plan.statistics == exec::StatisticUpdates::forward,
-          "--evaluate-every with --batch-norm-updates: recomputation may move the running "
-          "statistics meanwhile; leave one of them out");
-}
-
-}  // namespace
 
 bool recompute_is_paid(const TrainingPlan& plan, const TaskGraph& graph) {
   if (plan.device) return true;
@@ -237,10 +221,7 @@ TrainingResult train(const TrainingPlan& plan, const TaskGraph& graph,
       .update = {},
       .norm = {}};
   std::optional<TestCurve> curve;
-  if (plan.test_points) {
-    require_statistics_at_hand(plan, graph);
-    curve.emplace(plan, graph);
-  }
+  if (plan.test_points) curve.emplace(plan, graph);
   Trained trained;
   try {
     trained = plan.device ? train_on_device(plan, graph, ranges, feed, observer)

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <thread>
 
 #include "schedules/error.h"
+#include "sim/units.h"
 #include "tools/placed_errors.h"
 #include "tools/terminal.h"
 
@@ -59,9 +61,9 @@ double asked_rate_power(const Arguments& arguments) {
 }
 
 models::RateSchedule asked_rate(const Arguments& arguments, int batch_size) {
-  const double asked = arguments.real("lr", 0.1, 0);
-  if (asked == 0) arguments.refuse("lr", *arguments.text("lr"), "must be greater than 0");
-  double rate = asked;
+  constexpr double any = std::numeric_limits<double>::infinity();
+  const auto given = arguments.text("lr");
+  double rate = given ? sim::parse_positive(arguments.place("lr"), *given, any) : 0.1;
   require(arguments.has("lr-scaling") == arguments.has("lr-base-batch"),
           "{} needs {}: they belong together, the rate is that of N samples a batch",
           arguments.has("lr-scaling") ? arguments.place("lr-scaling")

@@ -4,18 +4,18 @@
 #include <zlib.h>
 
 #include <cerrno>
-#include <filesystem>
 #include <memory>
+#include <new>
 #include <system_error>
 
 #include "schedules/error.h"
+#include "schedules/readable_file.h"
 
 namespace unlatch {
 
-std::string read_text(const std::string& path) {
-  std::error_code ignored;
-  require(!std::filesystem::is_directory(path, ignored), "cannot read '{}': it is a directory",
-          path);
+namespace {
+
+std::string unpacked(const std::string& path, const ReadableFile& kind) {
   errno = 0;
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose_r);
   require(file != nullptr, "cannot read '{}': {}", path, std::generic_category().message(errno));
@@ -26,6 +26,7 @@ std::string read_text(const std::string& path) {
     text.resize(before + step);
     const int count = gzread(file.get(), text.data() + before, static_cast<unsigned>(step));
     text.resize(before + static_cast<std::size_t>(count > 0 ? count : 0));
+    kind.require_bounded(text.size());
     if (count <= 0) break;
   }
   int code = Z_OK;
@@ -38,6 +39,17 @@ std::string read_text(const std::string& path) {
           code == Z_ERRNO ? std::generic_category().message(errno)
                           : fmt::format("the compressed data is damaged ({})", reason));
   return text;
+}
+
+}  // namespace
+
+std::string read_text(const std::string& path) {
+  const ReadableFile kind(path);
+  try {
+    return unpacked(path, kind);
+  } catch (const std::bad_alloc&) {
+    kind.fail_too_large();
+  }
 }
 
 }  // namespace unlatch

@@ -6,7 +6,8 @@
 namespace unlatch {
 
 /// The contents of a file, plain or gzip whatever its name. Throws Error for a file that is
-/// missing, unreadable, a directory, or gzip data that is damaged or cut off.
+/// missing, unreadable, no file or pipe, or too large, and for gzip data that is damaged or cut
+/// off.
 std::string read_text(const std::string& path);
 
 }  // namespace unlatch

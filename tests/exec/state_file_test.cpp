@@ -133,8 +133,8 @@ TEST(StateFile, SaysWhatIsWrong) {
   models::write_tensors(foreign, {});
   EXPECT_THAT(refusal(foreign.str()), HasSubstr("f: is no checkpoint of a training run"));
   std::string newer = file;
-  newer.replace(newer.find("\"format_version\":\"1\""), 20, "\"format_version\":\"2\"");
-  EXPECT_THAT(refusal(newer), HasSubstr("f: has the checkpoint format 2, this version reads 1"));
+  newer.replace(newer.find("\"format_version\":\"2\""), 20, "\"format_version\":\"3\"");
+  EXPECT_THAT(refusal(newer), HasSubstr("f: has the checkpoint format 3, this version reads 2"));
   file[file.size() - 5] ^= 1;  // of the last value
   EXPECT_THAT(refusal(file), HasSubstr("f: is damaged"));
 }

@@ -45,6 +45,10 @@ TEST(ByteSource, KeepsAFileAliveWhenMoved) {
 TEST(ByteSource, FilesThatCannotBeReadAreNamed) {
   const TemporaryDirectory folder;
   EXPECT_THAT(message_of([&] { ByteSource::open(folder.path()); }), HasSubstr("directory"));
+  for (const char* device : {"/dev/zero", "/dev/null"}) {
+    EXPECT_THAT(message_of([&] { ByteSource::open(device); }),
+                AllOf(HasSubstr(device), HasSubstr("it is a device")));
+  }
   EXPECT_THAT(message_of([&] { ByteSource::open(folder.path() / "none"); }),
               AllOf(HasSubstr("none"), HasSubstr("No such file")));
 }

@@ -1,6 +1,8 @@
 // Models as JSON: what is written is read as the same, and every fault has its place.
 #include "models/model_file.h"
 
+#include <sys/stat.h>
+
 #include "models/layer_facts.h"
 #include "tests/models/support.h"
 
@@ -130,6 +132,56 @@ TEST(ModelFile, NamesThePlaceOfEveryFault) {
   }
   EXPECT_THAT(message_of([] { parse_model("{\"name\":\n oops", "my.json"); }),
               HasSubstr("my.json, line 2"));
+}
+
+/// From sizes that each may be had alone.
+TEST(ModelFile, RefusesWhatNoLibraryCounts) {
+  for (const auto& [input, layer] : std::vector<std::pair<const char*, const char*>>{
+           {"[1, 65536, 32768]", R"("linear", "features": 10)"},
+           {"[1, 65536, 65536]", R"("global_average_pool")"},
+           {"[65536, 65536, 65536]", R"("relu")"},
+           {"[1, 60000, 30000]", R"("convolution", "channels": 9, "kernel": 1)"}}) {
+    const std::string text = fmt::format(
+        R"({{"name": "m", "input": {}, "layers": [{{"name": "l", "kind": {}}}]}})", input, layer);
+    EXPECT_THAT(message_of([&] { parse_model(text, "my.json"); }),
+                AllOf(HasSubstr("my.json"), HasSubstr("layer l"), HasSubstr("2147483647")))
+        << input;
+  }
+}
+
+TEST(ModelFile, IsMeantByWhatIsNoShapeOfATransformer) {
+  TemporaryDirectory folder;
+  struct Case {
+    const char* text;
+    const char* message;
+  };
+  for (const auto& [text, message] :
+       {Case{"[]", "[] is no object"},
+        {"null", "null is no object"},
+        {R"([{"name": "a"}, {"name": "b"}])", "a list is no object"},
+        {"{}", "no 'name'"},
+        {R"({"name": "m", "input": [1, 8, 8]})", "no 'layers'"},
+        {R"({"name": "m", "input": [1, 8, 8], "layer": []})", "Did you mean 'layers'"},
+        {R"({"name": "m", "input": [1, 8, 8], "layers": {}})", "layers: must be a list"},
+        {R"({"name": "m", "input": [1, 8, 8], "layers": null})", "layers: must be a list"},
+        {R"({"name": "m", "input": [1, 8, 8], "layers": "2"})", "layers: must be a list"}}) {
+    const std::string path = folder.write("m.json", bytes_of(text)).string();
+    EXPECT_TRUE(names_model_file(path)) << text;
+    EXPECT_THAT(message_of([&] { read_model(path); }), AllOf(HasSubstr(path), HasSubstr(message)))
+        << text;
+  }
+  for (const char* text :
+       {R"({"layers": 2})", R"({"layers": "2", "width": 64})", R"({"heads": 2, "width": 64})"}) {
+    EXPECT_FALSE(names_model_file(folder.write("t.json", bytes_of(text)).string())) << text;
+  }
+}
+
+TEST(ModelFile, IsNoPipe) {
+  TemporaryDirectory folder;
+  const std::string path = (folder.path() / "m.json").string();
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT(message_of([&] { names_model_file(path); }),
+              AllOf(HasSubstr(path), HasSubstr("it is a pipe")));
 }
 
 TEST(ModelFile, IsAModelByItsPath) {

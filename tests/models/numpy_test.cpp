@@ -13,6 +13,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 Bytes text(std::string_view characters) { return {characters.begin(), characters.end()}; }
 
@@ -39,6 +40,8 @@ Bytes numbers(const std::vector<T>& values) {
   std::memcpy(bytes.data(), values.data(), bytes.size());
   return bytes;
 }
+
+constexpr NumpyUse any_use{"these are numbers", "uint8"};
 
 /// Six images of 1x2 pixels, all but the second of class 0.
 class NumpyFolder : public testing::Test {
@@ -129,7 +132,8 @@ TEST_F(NumpyFolder, NormalisesFloatsByTheirOwnMeanAndDeviation) {
 TEST(NumpyFile, ReadsWholeNumbersOfEveryType) {
   TemporaryDirectory folder;
   const auto read = [&](const char* type, const char* shape, const Bytes& array) {
-    return whole_numbers(read_numpy(folder.write("a.npy", npy(dictionary(type, shape), array))));
+    return whole_numbers(
+        read_numpy(folder.write("a.npy", npy(dictionary(type, shape), array)), any_use));
   };
   EXPECT_THAT(read("|i1", "(2,)", {0xFF, 3}), ElementsAre(-1, 3));
   EXPECT_THAT(read("|u1", "(2,)", {0xFF, 3}), ElementsAre(255, 3));
@@ -146,7 +150,7 @@ TEST(NumpyFile, ReadsTheHeaderAsPythonWould) {
   TemporaryDirectory folder;
   const auto path = folder.write(
       "a.npy", npy("{ 'shape':(2 , 1),'descr':'|u1', 'fortran_order' : False}", {5, 6}));
-  const NumpyArray array = read_numpy(path);
+  const NumpyArray array = read_numpy(path, any_use);
   EXPECT_THAT(array.shape, ElementsAre(2, 1));
   EXPECT_THAT(array.bytes, ElementsAre(5, 6));
 }
@@ -156,9 +160,11 @@ TEST_F(NumpyFolder, RefusesArraysThatItCannotReadWithTheReason) {
     return error_with_images(npy(dictionary(type, shape), pixels));
   };
   EXPECT_THAT(image(">f4", "(3, 1, 1)"), AllOf(HasSubstr("images.npy"), HasSubstr("big endian")));
-  EXPECT_THAT(image("<f8", "(1, 1, 1)"), AllOf(HasSubstr("<f8"), HasSubstr("astype('float32')")));
+  EXPECT_THAT(image("<f8", "(1, 1, 1)"),
+              AllOf(HasSubstr("<f8"), HasSubstr("astype('float32')"), Not(HasSubstr("int64"))));
   EXPECT_THAT(image("|b1", "(6, 1, 2)"), HasSubstr("|b1"));
-  EXPECT_THAT(image("<i4", "(3, 1, 1)"), HasSubstr("images are uint8 or float32"));
+  EXPECT_THAT(image("<i4", "(3, 1, 1)"),
+              AllOf(HasSubstr("images are uint8 or float32"), HasSubstr("astype('float32')")));
   EXPECT_THAT(image("|u1", "(12,)"), AllOf(HasSubstr("12"), HasSubstr("samples x height x width")));
   EXPECT_THAT(image("|u1", "(1, 12, 1, 1, 1)"), HasSubstr("1x12x1x1x1"));
   EXPECT_THAT(image("|u1", "(0, 1, 2)"), HasSubstr("empty or too large"));
@@ -212,7 +218,10 @@ TEST_F(NumpyFolder, RefusesDamagedHeaders) {
 
 TEST_F(NumpyFolder, RefusesLabelsThatAreNone) {
   EXPECT_THAT(error_with_labels(npy(dictionary("<f4", "(6,)"), Bytes(24))),
-              AllOf(HasSubstr("labels.npy"), HasSubstr("whole numbers")));
+              AllOf(HasSubstr("labels.npy"), HasSubstr("<f4"), HasSubstr("astype('int64')")));
+  EXPECT_THAT(error_with_labels(npy(dictionary("<f8", "(6,)"), Bytes(48))),
+              AllOf(HasSubstr("labels.npy"), HasSubstr("<f8"), HasSubstr("astype('int64')"),
+                    Not(HasSubstr("float32"))));
   EXPECT_THAT(error_with_labels(npy(dictionary("|i1", "(6,)"), {0, 1, 0xFF, 0, 1, 2})),
               HasSubstr("label -1 of sample 2"));
   EXPECT_THAT(error_with_labels(npy(dictionary("|u1", "(6, 1)"), {0, 1, 2, 0, 1, 2})),

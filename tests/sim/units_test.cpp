@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <clocale>
+#include <limits>
 
 #include "tests/sim/support.h"
 
@@ -24,6 +25,18 @@ TEST(Units, ReadDurationsInMillisecondsUnlessAUnitIsGiven) {
   EXPECT_EQ(parse_duration("--forward", "1e-3"), nanoseconds(1000));
   EXPECT_EQ(parse_duration("--forward", "0"), nanoseconds(0));
   EXPECT_EQ(parse_duration("--forward", "0.3333333333"), nanoseconds(333'333));
+}
+
+TEST(Units, HaveOneRuleForWhatMustBeAboveZero) {
+  EXPECT_EQ(parse_positive("--lr", "0.25", 1), 0.25);
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const char* text : {"0", "-0.0", "-1", "x", "nan", "inf", ""}) {
+    EXPECT_THAT(error_of([&] { parse_positive("--lr", text, infinity); }),
+                HasSubstr(fmt::format("--lr '{}': must be greater than 0 and finite", text)));
+  }
+  EXPECT_THAT(error_of([] { parse_positive("--lr", "2", 1); }),
+              HasSubstr("must be greater than 0 and at most 1"));
+  EXPECT_THAT(error_of([] { parse_positive("--lr", "0,1", 1); }), HasSubstr("decimal"));
 }
 
 TEST(Units, ReadSizesInBytesUnlessAUnitIsGiven) {

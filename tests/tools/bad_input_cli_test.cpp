@@ -74,11 +74,25 @@ TEST(BadInput, TrainLooksForTheLibrariesOfTheCudaLibraryWhereItIsTold) {
   EXPECT_THAT(loaded.err, HasSubstr("is no CUDA library of unlatch"));
 }
 
-TEST(BadInput, TrainNamesARateOfZero) {
+TEST(BadInput, TrainNamesARateThatIsNotAboveZero) {
   const Folder folder;
-  const Outcome outcome = folder.run("train --steps 1 --lr 0.0" + mlp);
-  expect_refused(outcome);
-  EXPECT_THAT(outcome.err, HasSubstr("--lr '0.0': must be greater than 0"));
+  for (const char* rate : {"0.0", "-1", "inf", "fast"}) {
+    const Outcome outcome = folder.run(fmt::format("train --steps 1 --lr {}{}", rate, mlp));
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, HasSubstr(fmt::format("--lr '{}': must be greater than 0", rate)));
+  }
+}
+
+TEST(BadInput, RefusesDevicesWhereFilesAreRead) {
+  const Folder folder;
+  for (const char* command :
+       {"train --schedule bp --model mlp --data text:/dev/zero", "check /dev/zero",
+        "eval --model mlp --data digits --weights /dev/zero", "diff /dev/zero /dev/zero",
+        "train --schedule bp --model zero.json --data digits"}) {
+    const Outcome outcome = folder.run(command, "ln -sf /dev/zero zero.json;");
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("zero"), HasSubstr("it is a device"))) << command;
+  }
 }
 
 TEST(BadInput, RefusesAModelThatNoMachineHolds) {
@@ -88,6 +102,23 @@ TEST(BadInput, RefusesAModelThatNoMachineHolds) {
         folder.run(fmt::format("{} --model mlp:hidden=1048576/1048576 --data digits", command));
     expect_refused(outcome);
     EXPECT_THAT(outcome.err, AllOf(HasSubstr("model mlp"), HasSubstr("GiB of memory")));
+  }
+}
+
+// A sample's tensor can be had, those of a piece cannot.
+TEST(BadInput, RefusesPiecesThatNoLibraryCounts) {
+  const Folder folder;
+  folder.write("wide.json", R"({"name": "m", "input": [1, 16384, 16384], "layers": [
+    {"name": "pool", "kind": "global_average_pool"},
+    {"name": "l", "kind": "linear", "features": 10}]})");
+  for (const char* command :
+       {"train --schedule gpipe --stages 2 --microbatches 2 --batch-size 16 --steps 1",
+        "compare --train --schedule bp --schedule fr --stages 2 --batch-size 8 --steps 1",
+        "profile --batch-size 8"}) {
+    const Outcome outcome = folder.run(fmt::format("{} --data digits --model wide.json", command));
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("wide.json"), HasSubstr("layer pool"),
+                                   HasSubstr("8 samples"), HasSubstr("2147483647")));
   }
 }
 
@@ -214,6 +245,7 @@ TEST(BadInput, EvalEndsWithOneForWeightsThatAreNone) {
   const Outcome outcome = folder.run("eval --weights w --model mlp --data digits");
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("no finite number"));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("the loss is not a number"), Not(HasSubstr("nan"))));
 }
 
 TEST(BadInput, MomentumIsNotAppliedTwiceToCompressedGradients) {

@@ -12,6 +12,7 @@ namespace {
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string images = " --data synthetic:3x32x32,samples=40 --batch-size 4 --steps 2";
 
@@ -49,6 +50,49 @@ TEST(ModelFile, IsRefusedWithItsPlace) {
   EXPECT_THAT(both.err, HasSubstr("--save-model"));
   expect_refused(folder.run("partition --model gpt2 --save-model " + folder.file("n.json")));
   EXPECT_EQ(folder.files(), 1);
+}
+
+TEST(BatchNorm, NeedsMoreThanOneValueAChannel) {
+  const Folder folder;
+  folder.write("bn.json", R"({"name": "m", "input": [1, 8, 8], "layers": [
+    {"name": "a", "kind": "linear", "features": 16}, {"name": "norm", "kind": "batch_norm"},
+    {"name": "r", "kind": "relu"}, {"name": "l", "kind": "linear", "features": 10}]})");
+  const auto train = [&](const char* flags) {
+    return folder.run(fmt::format(
+        "train --schedule gpipe --stages 2 --steps 2 --data digits --model bn.json {}", flags));
+  };
+  EXPECT_EQ(train("--microbatches 4 --batch-size 8").code, 0);
+  for (const char* flags :
+       {"--microbatches 8 --batch-size 8", "--batch-size 1",
+        "--microbatches 4 --batch-size 7 --uneven yes",
+        "--microbatches 4 --batch-size 8 --batch-ramp start=4,step=4,every=1"}) {
+    const Outcome outcome = train(flags);
+    expect_refused(outcome);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("bn.json: batch norm norm sees one value a channel"),
+                                   HasSubstr("--microbatches")))
+        << flags;
+  }
+}
+
+// Points of a curve come from running statistics, which a recomputation may move meanwhile.
+TEST(Training, RefusesACurveOnlyWhereRecomputationMovesStatistics) {
+  const Folder folder;
+  const std::string flags =
+      " --stages 2 --steps 2 --batch-size 8 --data digits --batch-norm-updates recompute --model ";
+  const auto compare = [&](const char* schedule, const char* model) {
+    return folder.run(
+        fmt::format("compare --train --schedule bp --schedule {}{}{}", schedule, flags, model));
+  };
+  EXPECT_EQ(compare("fr", "mlp").code, 0);
+  EXPECT_EQ(compare("gpipe", "resnet8:width=2").code, 0);
+  const Outcome compared = compare("fr", "resnet8:width=2");
+  expect_refused(compared);
+  EXPECT_THAT(compared.err, AllOf(HasSubstr("--train"), HasSubstr("--batch-norm-updates"),
+                                  Not(HasSubstr("--evaluate-every"))));
+  const Outcome trained =
+      folder.run("train --schedule fr --evaluate-every epoch" + flags + "resnet8:width=2");
+  expect_refused(trained);
+  EXPECT_THAT(trained.err, AllOf(HasSubstr("--evaluate-every"), HasSubstr("--batch-norm-updates")));
 }
 
 TEST(NumpyData, TrainsAndIsEvaluated) {
