@@ -99,7 +99,7 @@ void set_key(Straggler& straggler, const KindName& kind, std::string_view place,
   if (key == "sigma") straggler.sigma = parse_number(setting, value, 0, 5);
   if (key == "probability") straggler.probability = parse_number(setting, value, 0, 1);
   if (key == "factor") straggler.factor = positive(largest_factor);
-  if (key == "shape") straggler.shape = positive(1e9);
+  if (key == "shape") straggler.shape = parse_number(setting, value, 0.01, 1e9);
   if (key == "file") straggler.factors = read_factors(std::string(value));
   if (key == "every") straggler.every = duration();
   if (key == "time") straggler.time = duration();
@@ -136,12 +136,16 @@ Straggler Straggler::parse(std::string_view text, std::string_view setting) {
   Straggler straggler;
   straggler.kind = found->kind;
   bool on_is_said = false;
+  std::vector<std::string_view> given;
   if (colon != std::string_view::npos) {
     for (const std::string_view entry : split_list(text.substr(colon + 1))) {
       const auto equals = entry.find('=');
       require(equals != std::string_view::npos, "{}: '{}' must be key=value", place, entry);
-      set_key(straggler, *found, place, entry.substr(0, equals), entry.substr(equals + 1));
-      on_is_said = on_is_said || entry.substr(0, equals) == "on";
+      const std::string_view key = entry.substr(0, equals);
+      require(std::ranges::find(given, key) == given.end(), "{}: {} is given twice", place, key);
+      given.push_back(key);
+      set_key(straggler, *found, place, key, entry.substr(equals + 1));
+      on_is_said = on_is_said || key == "on";
     }
   }
   require_complete(straggler, place, on_is_said);

@@ -26,14 +26,19 @@ bool is_device(const std::string& whole_path) {
   return whole_path.starts_with("/dev/") || whole_path.starts_with("/proc/");
 }
 
-/// Whether a setting's value ("FILE", "file:FILE", "empirical:file=FILE") names that file.
+/// Whether a setting's value ("FILE", "file:FILE", "empirical:file=FILE", "numpy:FOLDER") names
+/// that file or the folder that it is in.
 bool names_file(std::string_view value, const std::string& file) {
   std::error_code none_there;
+  const fs::path folder = fs::absolute(file, none_there).parent_path();
+  const auto is_it = [&](const fs::path& named) {
+    return fs::equivalent(named, file, none_there) || fs::equivalent(named, folder, none_there);
+  };
   while (true) {
-    if (fs::equivalent(fs::path(value), file, none_there)) return true;
+    if (is_it(value)) return true;
     const std::size_t end = value.find_first_of(":=,");
     if (end == std::string_view::npos) return false;
-    if (fs::equivalent(fs::path(value.substr(0, end)), file, none_there)) return true;
+    if (is_it(value.substr(0, end))) return true;
     value.remove_prefix(end + 1);
   }
 }

@@ -78,8 +78,9 @@ class FlatObject : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
+  /// The object that it stands in is a fault of its own.
   bool misplaced(const std::string& name) {
-    if (check_known(name)) {
+    if (command_.find(name) != nullptr) {
       faults_.push_back(fmt::format(
           "line {}: key '{}' stands inside '{}', but a scenario is one flat object; move it out",
           *line_, name, key_));

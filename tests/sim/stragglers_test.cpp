@@ -41,6 +41,7 @@ TEST(Straggler, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(parse("random:node=0"), AllOf(HasSubstr("node '0'"), HasSubstr("whole number")));
   EXPECT_THAT(parse("random:on=links,node=2"), HasSubstr("node=2 is for on=nodes"));
   EXPECT_THAT(parse("random:every=1s"), HasSubstr("unknown key 'every'"));
+  EXPECT_THAT(parse("lognormal:sigma=0.1,sigma=0.9"), HasSubstr("sigma is given twice"));
   EXPECT_THAT(parse("pause"), AllOf(HasSubstr("every=T"), HasSubstr("time=T")));
   EXPECT_THAT(parse("pause:every=1s"), HasSubstr("time=T"));
   EXPECT_THAT(parse("pause:every=0,time=1"), HasSubstr("longer than 0"));
@@ -132,7 +133,10 @@ TEST(Straggler, DrawsTheFactorsOfAFileEquallyOften) {
   EXPECT_THAT(error_of([&] { Straggler::parse("empirical:file=" + path); }),
               HasSubstr("holds no factors"));
   EXPECT_THAT(error_of([] { Straggler::parse("empirical"); }), HasSubstr("needs file=PATH"));
-  EXPECT_THAT(error_of([] { Straggler::parse("gamma:shape=0"); }), HasSubstr("greater than 0"));
+  for (const char* shape : {"0", "1e-300", "0.009"}) {
+    EXPECT_THAT(error_of([&] { Straggler::parse(fmt::format("gamma:shape={}", shape)); }),
+                HasSubstr("0.01"));
+  }
 }
 
 TEST(StragglerCosts, MultiplyAllComputeOfAStepAndNoTransfer) {

@@ -47,7 +47,9 @@ TEST(OutputFiles, RefusesToWriteOverWhatItReads) {
         std::string("compare --schedule bp --schedule file:plan.json --report plan.json"),
         std::string("simulate --schedule bp --profile p.json --tasks p.json"),
         std::string("simulate run.json --trace run.json"),
-        "train --schedule bp --save p.json --profile p.json" + mlp}) {
+        "train --schedule bp --save p.json --profile p.json" + mlp,
+        std::string("profile --from-trace . --save p.json"),
+        std::string("train --schedule bp --model mlp --data numpy:. --trace \"$PWD/plan.json\"")}) {
     const Outcome outcome = folder.run(command);
     expect_refused(outcome);
     EXPECT_THAT(outcome.err, HasSubstr("is read by")) << command;
