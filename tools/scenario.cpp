@@ -78,9 +78,8 @@ class FlatObject : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  /// The object that it stands in is a fault of its own.
   bool misplaced(const std::string& name) {
-    if (command_.find(name) != nullptr) {
+    if (check_known(name)) {
       faults_.push_back(fmt::format(
           "line {}: key '{}' stands inside '{}', but a scenario is one flat object; move it out",
           *line_, name, key_));

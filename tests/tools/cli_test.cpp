@@ -64,10 +64,6 @@ TEST(CommandLine, NamesEveryFaultOfAScenarioFileWithItsLine) {
               AllOf(HasSubstr("run.json"), HasSubstr("line 3: unknown key 'micro_batchs'"),
                     HasSubstr("'microbatches'"), HasSubstr("line 5: unknown key 'costs'"),
                     HasSubstr("line 6: key 'stages' is given twice, first in line 4")));
-  folder.write("run.json", R"({"schedule": {"a": 1, "b": 2}})");
-  const Outcome nested = folder.run("simulate run.json");
-  EXPECT_THAT(nested.err, HasSubstr("'schedule' holds an object"));
-  EXPECT_EQ(std::ranges::count(nested.err, '\n'), 1) << nested.err;
 }
 
 TEST(CommandLine, SaysWhereAScenarioFileIsNotJson) {
