@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <new>
 
 #include "exec/dnn_threads.h"
+#include "exec/task_failure.h"
 #include "schedules/error.h"
 
 namespace unlatch::exec {
@@ -212,13 +212,8 @@ void CpuBackend::execute(TaskId id, std::uint32_t slot, Workspace& workspace, st
   try {
     if (cancel_ != nullptr && cancel_->load(std::memory_order_relaxed)) return stop(nullptr);
     if (is_work(task.op) || task.has(learns)) runner_.run(task, workspace);
-  } catch (const std::bad_alloc&) {
-    return stop(std::make_exception_ptr(RunError(fmt::format(
-        "rank {}, task {}: out of memory; train with smaller micro-batches or on fewer replicas",
-        graph_.rank(task).value, label(task)))));
   } catch (const std::exception& error) {
-    return stop(std::make_exception_ptr(RunError(
-        fmt::format("rank {}, task {}: {}", graph_.rank(task).value, label(task), error.what()))));
+    return stop(std::make_exception_ptr(task_failure(graph_, task, error)));
   }
   if (is_work(task.op)) now = clock();
   event.end.store(now, std::memory_order_seq_cst);

@@ -1,6 +1,7 @@
 #include "exec/stream_backend.h"
 
 #include "exec/cancelled.h"
+#include "exec/task_failure.h"
 #include "schedules/error.h"
 
 namespace unlatch::exec {
@@ -18,8 +19,7 @@ void StreamBackend::launch(TaskId id) {
     order_.end();
   } catch (const std::exception& error) {
     if (order_.has_failed()) throw;  // about an earlier task, which it names
-    throw RunError(
-        fmt::format("rank {}, task {}: {}", graph_.rank(task).value, label(task), error.what()));
+    throw task_failure(graph_, task, error);
   }
 }
 

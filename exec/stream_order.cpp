@@ -3,6 +3,7 @@
 #include <cassert>
 #include <utility>
 
+#include "exec/task_failure.h"
 #include "schedules/error.h"
 
 namespace unlatch::exec {
@@ -69,9 +70,7 @@ void StreamOrder::retire_oldest() {
   try {
     timeline_[id] = {streams_.reached(start_mark(id)), streams_.reached(end_mark(id))};
   } catch (const RunError& error) {
-    const Task& task = graph_.task(id);
-    throw RunError(
-        fmt::format("rank {}, task {}: {}", graph_.rank(task).value, label(task), error.what()));
+    throw task_failure(graph_, graph_.task(id), error);
   }
   ++oldest_;
   auto& calls = calls_[static_cast<std::size_t>(place(id))];
