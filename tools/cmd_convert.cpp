@@ -40,12 +40,6 @@ bool looks_like_trace(const std::string& text) {
          (text[first] == '{' && text.substr(0, head).find("\"traceEvents\"") != std::string::npos);
 }
 
-void write(const std::string& path, const std::string& text) {
-  AtomicFile out(path);
-  out << text;
-  out.commit();
-}
-
 /// The same events, compressed or not as the name says; read first, so that no damaged trace is
 /// passed on.
 void convert_trace(const std::string& input, const std::string& output, const std::string& text) {
@@ -54,7 +48,7 @@ void convert_trace(const std::string& input, const std::string& output, const st
   for (const std::string& warning : read_tasks(input).warnings) {
     say(fmt::format("warning: {}", warning));
   }
-  write(output, text);
+  write_file(output, text);
 }
 
 /// What is written, and about what.
@@ -157,7 +151,7 @@ int run(const Arguments& arguments) {
     convert_trace(input, output, text);
   } else {
     const Source source = read_source(arguments, input, text);
-    write(output, schedule_text(arguments, output, source));
+    write_file(output, schedule_text(arguments, output, source));
   }
   if (arguments.has("json")) print_json({{"input", input}, {"output", output}});
   return 0;

@@ -75,9 +75,7 @@ void save_model(const Arguments& arguments, const std::string& path) {
           "have",
           arguments.place("save-model"));
   require_outputs(arguments, {"save-model"});
-  AtomicFile file(path);
-  file << models::model_json(asked_model(arguments));
-  file.commit();
+  write_file(path, models::model_json(asked_model(arguments)));
 }
 
 int run(const Arguments& arguments) {

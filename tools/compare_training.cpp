@@ -119,9 +119,7 @@ void write_curves(const std::string& path, const std::vector<Learned>& all, bool
       line.points.emplace_back(point.ms() / 1e3, point.test.accuracy * 100);
     }
   }
-  AtomicFile file(path);
-  file << line_chart_svg(chart);
-  file.commit();
+  write_file(path, line_chart_svg(chart));
 }
 
 Table table_of(const std::vector<Learned>& all, double target) {

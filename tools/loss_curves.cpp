@@ -42,9 +42,7 @@ void write_loss_curves(const std::string& path, const FinishedRun& run) {
                   .y_name = "loss",
                   .lines = {training_line(run.result.losses)}};
   if (run.plan.test_points) chart.lines.push_back(test_line(run));
-  AtomicFile file(path);
-  file << line_chart_svg(chart);
-  file.commit();
+  write_file(path, line_chart_svg(chart));
 }
 
 }  // namespace unlatch::tools

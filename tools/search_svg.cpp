@@ -209,9 +209,7 @@ class Picture {
 }  // namespace
 
 void write_search_svg(const std::string& path, const SearchResult& result) {
-  AtomicFile file(path);
-  file << Picture(result).svg();
-  file.commit();
+  write_file(path, Picture(result).svg());
 }
 
 }  // namespace unlatch::tools

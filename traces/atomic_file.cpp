@@ -246,4 +246,10 @@ void AtomicFile::commit() {
   sink_->commit();
 }
 
+void write_file(const std::string& path, std::string_view text) {
+  AtomicFile file(path);
+  file << text;
+  file.commit();
+}
+
 }  // namespace unlatch

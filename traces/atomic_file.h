@@ -4,6 +4,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <string_view>
 
 namespace unlatch {
 
@@ -31,5 +32,8 @@ class AtomicFile : public std::ostream {
   class Sink;
   std::unique_ptr<Sink> sink_;
 };
+
+/// A file of this text, whole or not at all. Throws Error like AtomicFile.
+void write_file(const std::string& path, std::string_view text);
 
 }  // namespace unlatch
