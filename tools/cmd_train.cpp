@@ -29,7 +29,8 @@ struct Report {
   double samples_per_second() const {
     constexpr double ms_per_second = 1000;
     const int first = run.result.checkpoints.resumed_at.value_or(0);
-    return plan().mean_batch_size(first) * ms_per_second / ms_per_step();
+    const double samples = static_cast<double>(plan().samples_from(first));
+    return samples / (plan().shape.batches - first) * ms_per_second / ms_per_step();
   }
   double period_ms() const { return run.steady.batch_period_ns / 1e6; }
   /// Where the clock is measured, too.

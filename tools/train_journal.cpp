@@ -27,7 +27,7 @@ void require_finite(double loss, std::string_view what) {
                   what, std::isnan(loss) ? "not a number" : "infinite"));
 }
 
-TrainJournal::TrainJournal(const TrainingPlan& plan) : plan_(plan) {
+TrainJournal::TrainJournal(const TrainingPlan& plan) : plan_(plan), left_(plan.samples_from(0)) {
   if (plan.metrics_file) file_.emplace(*plan.metrics_file);
 }
 
@@ -70,7 +70,9 @@ void TrainJournal::end_batch(const Parts& parts) {
   const double loss = std::accumulate(parts.losses.begin(), parts.losses.end(), 0.0);
   lines_.loss.push_back(loss / parts.samples);
   lines_.accuracy.push_back(static_cast<double>(parts.correct) / parts.samples);
-  samples_ += plan_.batches.batch(lines_.size() - 1).size;
+  const int size = plan_.batches.batch(lines_.size() - 1).size;
+  samples_ += size;
+  left_ -= size;
   lines_.norm.push_back(parts.norm);
   lines_.time_ms.push_back(time_ms());
   write_line(lines_.size() - 1);
@@ -83,12 +85,10 @@ void TrainJournal::end_batch(const Parts& parts) {
 
 void TrainJournal::remark(double seconds) const {
   const double rate = static_cast<double>(samples_) / seconds;
-  std::int64_t left = 0;  // batches may grow
-  for (int b = lines_.size(); b < plan_.shape.batches; ++b) left += plan_.batches.batch(b).size;
   say(fmt::format("batch {} of {}: loss {:.4f}, accuracy {:.1f}%, {:.0f} samples/s, {} left",
                   lines_.size(), plan_.shape.batches, lines_.loss.back(),
                   lines_.accuracy.back() * 100, rate,
-                  format_left(static_cast<double>(left) / rate)));
+                  format_left(static_cast<double>(left_) / rate)));
 }
 
 void TrainJournal::write_line(int batch) {
@@ -128,6 +128,7 @@ void TrainJournal::visit_state(exec::StateVisitor& visitor) {
   if (!visitor.restores()) return;
   earlier_ms_ = time;
   begin_ = Clock::now();
+  left_ = plan_.samples_from(lines_.size());
   for (int batch = 0; batch < lines_.size(); ++batch) write_line(batch);
 }
 

@@ -74,6 +74,7 @@ class TrainJournal {
   std::map<int, Parts> open_;  ///< batches that have begun and are not over
   Lines lines_;
   std::int64_t samples_ = 0;  ///< of this run, not of the one that it goes on from
+  std::int64_t left_;         ///< samples
 };
 
 }  // namespace unlatch::tools

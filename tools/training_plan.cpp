@@ -84,10 +84,10 @@ double TrainingPlan::rate_of(int batch) const {
   return whole * std::pow(static_cast<double>(batches.batch(batch).size) / batch_size, rate_power);
 }
 
-double TrainingPlan::mean_batch_size(int first) const {
-  double samples = 0;
+std::int64_t TrainingPlan::samples_from(int first) const {
+  std::int64_t samples = 0;
   for (int batch = first; batch < shape.batches; ++batch) samples += batches.batch(batch).size;
-  return samples / (shape.batches - first);
+  return samples;
 }
 
 TrainingPlan read_plan(const Arguments& arguments, const ScheduleSpec& spec) {

@@ -46,8 +46,8 @@ struct TrainingPlan {
   int piece_size() const { return piece_sizes().front(); }
   bool clips_whole_model() const { return clip && !clip->of_stage; }
   double rate_of(int batch) const;
-  /// Over the batches from one on.
-  double mean_batch_size(int first) const;
+  /// Of all batches from one on.
+  std::int64_t samples_from(int first) const;
 };
 
 /// Reads the flags and loads the data, for one of the command's schedules.
