@@ -58,20 +58,20 @@ TEST(OutputFiles, RefusesToWriteOverWhatItReads) {
   EXPECT_EQ(folder.read("p.json"), "{}");
 }
 
-TEST(OutputFiles, WritesNoFileWhenTheOtherCannotBeWritten) {
+void expect_nothing_written(const std::string& command, const char* words) {
   const Folder folder;
-  const Outcome outcome = folder.run("simulate --schedule bp --trace t.json --tasks no/t.csv");
+  const Outcome outcome = folder.run(command);
   expect_refused(outcome);
-  EXPECT_THAT(outcome.err, HasSubstr("no/t.csv"));
+  EXPECT_THAT(outcome.err, HasSubstr(words));
   EXPECT_EQ(folder.files(), 0);
 }
 
+TEST(OutputFiles, WritesNoFileWhenTheOtherCannotBeWritten) {
+  expect_nothing_written("simulate --schedule bp --trace t.json --tasks no/t.csv", "no/t.csv");
+}
+
 TEST(OutputFiles, DoesNotTakeADashForAFile) {
-  const Folder folder;
-  const Outcome outcome = folder.run("simulate --schedule bp --trace -");
-  expect_refused(outcome);
-  EXPECT_THAT(outcome.err, HasSubstr("/dev/stdout"));
-  EXPECT_EQ(folder.files(), 0);
+  expect_nothing_written("simulate --schedule bp --trace -", "/dev/stdout");
 }
 
 TEST(OutputFiles, NamesTheFlagOfAnOutputWithoutAName) {
