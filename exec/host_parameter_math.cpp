@@ -58,11 +58,15 @@ Tensor HostParameterMath<Real>::square_sum(const Tensor& gradient) {
   return sum;
 }
 
-template <class Real>
-void HostParameterMath<Real>::clip(double most, std::span<const Tensor> squares, Tensor& gradient) {
+double sum_of(std::span<const Tensor> squares) {
   double sum = 0;
   for (const Tensor& of_one : squares) sum += *of_one.data<double>();
-  const double factor = models::clip_factor(most, sum);
+  return sum;
+}
+
+template <class Real>
+void HostParameterMath<Real>::clip(double most, std::span<const Tensor> squares, Tensor& gradient) {
+  const double factor = models::clip_factor(most, sum_of(squares));
   if (factor == 1) return;
   for (Real& g : gradient.as<Real>()) g *= static_cast<Real>(factor);
 }

@@ -24,6 +24,9 @@ class HostParameterMath : public ParameterMath {
   BufferPool pool_;
 };
 
+/// Of what square_sum() gave for the parts of a gradient.
+double sum_of(std::span<const Tensor> squares);
+
 extern template class HostParameterMath<float>;
 extern template class HostParameterMath<double>;
 

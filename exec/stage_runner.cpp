@@ -4,20 +4,12 @@
 #include <cmath>
 #include <utility>
 
+#include "exec/host_parameter_math.h"
 #include "models/drift.h"
 #include "schedules/error.h"
 #include "schedules/properties.h"
 
 namespace unlatch::exec {
-namespace {
-
-double root_of_sum(const std::vector<Tensor>& squares) {
-  double sum = 0;
-  for (const Tensor& of_one : squares) sum += *of_one.data<double>();
-  return std::sqrt(sum);
-}
-
-}  // namespace
 
 StageRunner::StageRunner(const TaskGraph& graph, std::vector<StageModule*> modules, Feed& feed,
                          std::function<double(int)> rate, Observer observer,
@@ -335,7 +327,7 @@ void StageRunner::update(const Task& task) {
   if (joint_) {
     const std::vector<Tensor> squares = joint_->prepare(task.stage);
     if (observer_.norm && !squares.empty()) {
-      observer_.norm(task.stage, batch_of(graph_, task), root_of_sum(squares));
+      observer_.norm(task.stage, batch_of(graph_, task), std::sqrt(sum_of(squares)));
     }
   }
   const Tensor before = drifts_.empty() ? Tensor{} : stage.module->copy_of(stage.weights);

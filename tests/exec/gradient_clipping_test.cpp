@@ -84,9 +84,7 @@ std::vector<std::vector<double>> clipped(std::vector<std::vector<double>> gradie
     std::ranges::copy(gradient, tensors.back().data<double>());
     squares.push_back(math.square_sum(tensors.back()));
   }
-  double sum = 0;
-  for (const Tensor& of_one : squares) sum += *of_one.data<double>();
-  norm = std::sqrt(sum);
+  norm = std::sqrt(sum_of(squares));
   for (std::size_t g = 0; g < gradients.size(); ++g) {
     math.clip(1, squares, tensors[g]);
     std::ranges::copy(tensors[g].as<double>(), gradients[g].begin());
